@@ -1,0 +1,46 @@
+"""Is a model's representation invariant across environments, and how badly could it fail in one nobody has seen?
+
+>>> import numpy as np, invariscope as iv
+>>> rng = np.random.default_rng(0)
+>>> X, site = rng.normal(size=(600, 3)), np.repeat(["Bern", "Oslo"], 300)
+>>> y = X[:, 0] + rng.normal(size=600)
+>>> iv.regret(X, y, site).pvalue > 0.05
+True
+"""
+
+from invariscope import datasets
+from invariscope.audit import Audit, audit
+from invariscope.criteria.calibration_variance import calibration_variance
+from invariscope.criteria.dric import dric
+from invariscope.criteria.influence_index import influence_index
+from invariscope.criteria.irm_penalty import irm_penalty
+from invariscope.criteria.regret import regret
+from invariscope.criteria.risk_variance import risk_variance
+from invariscope.criteria.worst_environment_risk import worst_environment_risk
+from invariscope.environments import Environments
+from invariscope.errors import InputError
+from invariscope.linear_head import LinearHead
+from invariscope.models import Split, split
+from invariscope.results import Estimate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Audit",
+    "Environments",
+    "Estimate",
+    "InputError",
+    "LinearHead",
+    "Split",
+    "__version__",
+    "audit",
+    "calibration_variance",
+    "datasets",
+    "dric",
+    "influence_index",
+    "irm_penalty",
+    "regret",
+    "risk_variance",
+    "split",
+    "worst_environment_risk",
+]

@@ -1,0 +1,288 @@
+"""`audit`: every criterion whose needs are met, a verdict in plain words, and a page to show."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import platform
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from invariscope.criteria.calibration_variance import calibration_variance  # noqa: F401
+from invariscope.criteria.dric import dric  # noqa: F401  (importing a criterion registers it)
+from invariscope.criteria.influence_index import influence_index  # noqa: F401
+from invariscope.criteria.irm_penalty import irm_penalty  # noqa: F401
+from invariscope.criteria.registry import CRITERIA, NEEDS, Criterion
+from invariscope.criteria.regret import regret  # noqa: F401
+from invariscope.criteria.risk_variance import risk_variance  # noqa: F401
+from invariscope.criteria.worst_environment_risk import worst_environment_risk  # noqa: F401
+from invariscope.errors import InputError
+from invariscope.files import write_atomically
+from invariscope.material import Material, gather
+from invariscope.progress import Say, reporting
+from invariscope.results import Result, plain
+from invariscope.verdict import ALPHA, MARGIN, Verdict, verdict_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class AuditedData:
+    """What was audited."""
+
+    rows: int
+    labels: tuple[Hashable, ...]
+    sizes: tuple[int, ...]
+    columns: tuple[str, ...]
+    task: str
+    target_name: str
+    env_name: str
+    representation: str
+    head: str
+    model: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is needed to repeat it."""
+
+    seed: int
+    n_boot: int
+    margin: float
+    alpha: float
+    versions: Mapping[str, str]
+    seconds: float
+    created: str
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """The outcome of :func:`invariscope.audit`: a verdict, all results, and ways to show them.
+
+    ``results`` maps criteria to results, and ``audit["regret"]`` is short for ``audit.results["regret"]``;
+    ``left_out`` says which criteria could not be computed, and why.
+    """
+
+    state: str
+    headline: str
+    sentences: tuple[str, ...]
+    results: Mapping[str, Any]
+    left_out: Mapping[str, str]
+    data: AuditedData
+    settings: Settings
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as one paragraph."""
+        return str(Verdict(self.state, self.headline, self.sentences))
+
+    def __getitem__(self, name: str) -> Any:
+        """The result of one criterion."""
+        if name in self.results:
+            return self.results[name]
+        raise KeyError(f"{name}: {self.left_out.get(name, 'there is no such criterion')}")
+
+    def frame(self) -> pd.DataFrame:
+        """One row per environment: rows, losses, regret with its interval, and what else is known of it."""
+        from invariscope.report import data
+
+        return data.frame(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON."""
+        return {
+            "verdict": {"state": self.state, "headline": self.headline, "sentences": list(self.sentences)},
+            "results": {name: result.to_dict() for name, result in self.results.items()},
+            "left_out": dict(self.left_out),
+            "notes": list(self.notes),
+            "data": plain(self.data),
+            "settings": plain(self.settings),
+        }
+
+    def to_json(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to a JSON file."""
+        return write_atomically(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report: one self-contained page that opens offline and prints."""
+        from invariscope.report import html
+
+        return html.write(self, path)
+
+    def _repr_html_(self) -> str:
+        from invariscope.report import html
+
+        return html.fragment(self)
+
+    def __rich__(self) -> RenderableType:
+        """The report as a terminal shows it."""
+        from invariscope.report import terminal
+
+        return terminal.table(self)
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.data.rows} rows in {len(self.data.labels)} environments: {self.verdict}>"
+
+
+def audit(
+    model: Any,
+    X: Any,
+    y: Any,
+    env: Any,
+    *,
+    baseline: Any = None,
+    criteria: Sequence[str] | None = None,
+    n_boot: int = 999,
+    seed: int = 0,
+    progress: bool | Say = False,
+    task: str = "auto",
+    weight: Any = None,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
+    target_name: str | None = None,
+    env_name: str | None = None,
+) -> Audit:
+    """Is the model's representation invariant across environments? All criteria, a verdict and a report.
+
+    Parameters
+    ----------
+    model : a fitted scikit-learn model, a :class:`~invariscope.Split`, a function that predicts, or ``None``
+        ``None`` audits the columns of ``X`` themselves, with a linear head fitted on them.
+    X : the model's inputs: array, pandas, polars or pyarrow table
+    y : the target
+    env : the environment of every row (site, year, camera, ...)
+    baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
+    criteria : names of the criteria to compute (default: all that can be)
+    n_boot : draws for intervals and null distributions
+    progress : say on the terminal what is being done
+    margin : extra loss of practical importance; differences below it are called negligible
+    weight : rows each row stands for
+
+    The representation's columns are put in units of their own spread first; only the influence index, which depends
+    on units, notices.
+
+    What it cannot tell: whether an environment outside the data behaves like those inside; whether a head richer than
+    a linear one would serve all; whether the target means the same everywhere.
+
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X, site = rng.normal(size=(900, 3)), np.repeat(["Bern", "Oslo", "Rome"], 300)
+    >>> y = X[:, 0] + (site == "Rome") * X[:, 1] + rng.normal(size=900)
+    >>> found = audit(LinearRegression().fit(X, y), X, y, site, env_name="site", n_boot=199)
+    >>> found.state, found["regret"].worst
+    ('NOT INVARIANT', 'Rome')
+    >>> print(found.sentences[1])
+    They disagree mostly about x1.
+    """
+    started = time.perf_counter()
+    chosen = _chosen(criteria)
+    with reporting(progress) as say:
+        say("reading the model and the data")
+        material = gather(
+            model, X, y, env, baseline=baseline, task=task, weight=weight, target_name=target_name, env_name=env_name
+        )
+        results: dict[str, Any] = {}
+        left_out: dict[str, str] = {}
+        for criterion in chosen:
+            missing = sorted(criterion.needs - material.has.keys())
+            if missing:
+                reason = material.lacks.get(missing[0])
+                left_out[criterion.name] = reason or f"needs {NEEDS[missing[0]]}"
+                continue
+            say(f"computing {criterion.title} for {len(material.data)} environments")
+            try:
+                results[criterion.name] = _run(criterion, material, n_boot, seed)
+            except InputError as error:
+                if criterion.name == "regret":  # without it there is no verdict
+                    raise
+                left_out[criterion.name] = str(error)
+    overlap = results["dric"].overlap if "dric" in results else None
+    verdict = verdict_of(
+        results["regret"],
+        margin=margin,
+        alpha=alpha,
+        env_name=material.data.env_name,
+        target_name=material.data.target_name,
+        overlap=overlap,
+    )
+    return Audit(
+        state=verdict.state,
+        headline=verdict.headline,
+        sentences=verdict.sentences,
+        results=results,
+        left_out=left_out,
+        data=AuditedData(
+            rows=len(material.data.X),
+            labels=material.data.labels,
+            sizes=tuple(int(n) for n in material.data.sizes),
+            columns=material.data.columns,
+            task=material.task,
+            target_name=material.data.target_name,
+            env_name=material.data.env_name,
+            representation=material.representation,
+            head=f"linear head, {'squared loss' if material.task == 'regression' else 'log-loss'}",
+            model=material.model,
+        ),
+        settings=Settings(
+            seed=seed,
+            n_boot=n_boot,
+            margin=margin,
+            alpha=alpha,
+            versions=_versions(),
+            seconds=time.perf_counter() - started,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        ),
+        notes=material.notes,
+    )
+
+
+def _chosen(names: Sequence[str] | None) -> list[Criterion]:
+    if names is None:
+        return list(CRITERIA.values())
+    unknown = [name for name in names if name not in CRITERIA]
+    if unknown:
+        raise InputError(f'criterion "{unknown[0]}" is unknown: there are {", ".join(CRITERIA)}')
+    return [CRITERIA[name] for name in dict.fromkeys(("regret", *names))]
+
+
+def _run(criterion: Criterion, material: Material, n_boot: int, seed: int) -> Result:
+    """Call a criterion with what its signature asks for: the first argument by its needs, options by their names."""
+    offered = {
+        "task": material.task,
+        "loss": material.task if "representation" in criterion.needs else "auto",
+        "n_boot": n_boot,
+        "shuffles": n_boot,
+        "seed": seed,
+        "head": material.head,
+        "baseline": material.has.get("baseline"),
+    }
+    parameters = inspect.signature(criterion.function).parameters
+    options = {name: value for name, value in offered.items() if name in parameters}
+    result: Result
+    if "inputs" in criterion.needs:
+        result = criterion.function(material.has["predictions"], material.has["inputs"], **options)
+    elif "representation" in criterion.needs:
+        result = criterion.function(material.has["representation"], **options)
+    else:
+        result = criterion.function(material.judged, **options)
+    return result
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("invariscope", "numpy", "scipy", "scikit-learn", "pandas"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

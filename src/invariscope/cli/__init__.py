@@ -1,0 +1,44 @@
+"""The command `invariscope`: one file per command, which only reads options, calls the library and prints.
+
+Exit codes: 0 done, 1 a condition of --fail-on was met, 2 the input cannot be used (one sentence on stderr says why).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from invariscope import __version__
+from invariscope.cli.audit import audit_command
+from invariscope.cli.demo import demo_command
+from invariscope.datasets.fetch import DataUnavailable
+from invariscope.errors import InputError
+
+BAD_INPUT = 2
+
+
+class Commands(click.Group):
+    """Commands that answer bad input with one sentence; any other exception is a defect and is shown in full."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except (InputError, DataUnavailable) as error:
+            click.echo(f"{type(error).__name__}: {error}", err=True)
+            ctx.exit(BAD_INPUT)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="invariscope")
+def main() -> None:
+    """Is a model's representation invariant across environments (sites, years, cameras)?"""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows "?" rather than a traceback
+            stream.reconfigure(errors="replace")
+
+
+main.add_command(audit_command)
+main.add_command(demo_command)

@@ -1,0 +1,140 @@
+"""`invariscope audit`: a table in a file, a verdict on the terminal, a page for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from invariscope import Audit
+    from invariscope.cli.inputs import Prepared, Wanted
+    from invariscope.progress import Say
+
+CONDITION_MET = 1
+FILE = click.Path(path_type=Path)
+EPILOG = """\b
+Examples:
+  invariscope audit heart.csv --target disease --env hospital --html audit.html
+  invariscope audit heart.csv --target disease --env hospital --model model.skops
+  invariscope audit heart.csv --target disease --env hospital --prediction risk \\
+      --fail-on "regret>0.1"
+"""
+
+
+@click.command("audit", epilog=EPILOG, short_help="Audit a table, a model or predictions.")
+@click.argument("data", type=FILE)
+@click.option("--target", required=True, metavar="COLUMN", help="What is predicted.")
+@click.option("--env", required=True, metavar="COLUMN", help="Where a row comes from: site, year, camera, ...")
+@click.option("--model", type=FILE, metavar="FILE", help="Audit this fitted scikit-learn model (.skops).")
+@click.option(
+    "--prediction",
+    metavar="COLUMN",
+    help="Audit these predictions: numbers, or for two classes the probability of the second.",
+)
+@click.option(
+    "--features",
+    multiple=True,
+    metavar="A,B,...",
+    help="Columns to use [default: all that hold numbers; with --model those it was fitted on].",
+)
+@click.option("--drop", multiple=True, metavar="A,B,...", help="Columns not to use.")
+@click.option("--weight", metavar="COLUMN", help="How many rows each row stands for.")
+@click.option(
+    "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
+    help="What kind of target it is.",
+)  # fmt: skip
+@click.option(
+    "--margin", type=click.FloatRange(min=0.0, min_open=True), default=0.02, show_default=True,
+    help="Extra loss that would not matter in practice (0.02 is 2 %).",
+)  # fmt: skip
+@click.option("--html", type=FILE, metavar="FILE", help="Write the report as one page.")
+@click.option("--json", type=FILE, metavar="FILE", help="Write all numbers.")
+@click.option(
+    "--fail-on", multiple=True, metavar="CONDITION",
+    help='Exit with code 1 if met: "regret>0.1" (largest), "regret-low>0.02" (its lower end), "p<0.01", '
+    '"explained<0.2", "verdict=not-invariant" or a criterion\'s name. In quotes, because of < and >.',
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same answer.")
+@click.option(
+    "--n-boot", type=click.IntRange(min=99), default=999, show_default=True,
+    help="Draws for intervals and p-values.",
+)  # fmt: skip
+@click.option("--trust-pickle", is_flag=True, help="Load a pickled --model, which runs the code inside it.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors and conditions met.")
+def audit_command(
+    data: Path,
+    target: str,
+    env: str,
+    model: Path | None,
+    prediction: str | None,
+    features: tuple[str, ...],
+    drop: tuple[str, ...],
+    weight: str | None,
+    task: str,
+    margin: float,
+    html: Path | None,
+    json: Path | None,
+    fail_on: tuple[str, ...],
+    seed: int,
+    n_boot: int,
+    trust_pickle: bool,
+    quiet: bool,
+) -> None:
+    """Does one head serve all environments in DATA (CSV, Parquet, Feather or Arrow)?
+
+    Without --model or --prediction, the columns of numbers are the representation and a linear head is fitted on them.
+    """
+    from invariscope.cli import fail_on as conditions
+    from invariscope.cli import inputs, output
+    from invariscope.cli.columns import NamedTable
+    from invariscope.errors import InputError
+    from invariscope.progress import reporting
+    from invariscope.read_table import read_table
+
+    if model is not None and prediction is not None:
+        raise InputError("--model and --prediction are two ways to give one model: leave one out")
+    watched = conditions.parse(fail_on, n_boot)
+    output.check_places([("--html", html), ("--json", json)], [data, model])
+    wanted = inputs.Wanted(target, env, weight, prediction, model, features, drop, task, trust_pickle)
+    with reporting(not quiet) as say:
+        say(f"reading {data.name}")
+        prepared = inputs.prepare(NamedTable(read_table(data), data), wanted)
+        found = _audited(prepared, wanted, margin, n_boot, seed, say)
+        if html is not None or json is not None:
+            say("writing the report")
+        output.write(found, html, json)
+    if not quiet:
+        output.show(found, html, json)
+    reasons = {condition: reason for condition in watched if (reason := conditions.met(condition, found)) is not None}
+    for condition, reason in reasons.items():
+        click.echo(f"--fail-on {condition}: {reason}", err=True)
+    if reasons:
+        click.get_current_context().exit(CONDITION_MET)
+
+
+def _audited(prepared: Prepared, wanted: Wanted, margin: float, n_boot: int, seed: int, say: Say) -> Audit:
+    import warnings
+    from dataclasses import replace
+
+    from invariscope import audit
+
+    with warnings.catch_warnings():
+        # a model fitted on a bare array is given the table all the same: the report wants the names
+        warnings.filterwarnings("ignore", "X has feature names, but .* was fitted without feature names", UserWarning)
+        found = audit(
+            prepared.model,
+            prepared.X,
+            prepared.y,
+            prepared.env,
+            n_boot=n_boot,
+            seed=seed,
+            progress=say,
+            task=prepared.task,
+            weight=prepared.weight,
+            margin=margin,
+            target_name=wanted.target,
+            env_name=wanted.env,
+        )
+    return replace(found, notes=(*prepared.notes, *found.notes))

@@ -1,0 +1,54 @@
+"""`invariscope demo`: an audit of real data, from nothing to a page, under a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from invariscope.cli.demo_models import Demonstration
+
+
+@click.command("demo", short_help="Audit a model on real data, in a few seconds.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), default=Path("audit.html"), show_default=True, metavar="FILE",
+    help="Where to write the report.",
+)  # fmt: skip
+@click.option("--offline", is_flag=True, help="Download nothing: use the digits that come with scikit-learn.")
+def demo_command(html: Path, offline: bool) -> None:
+    """Audit a model on real data: bike rentals by season, trained on 2011, audited on 2012."""
+    from invariscope.cli import output
+    from invariscope.progress import reporting
+
+    output.check_places([("--html", html)])
+    with reporting(True) as say:
+        say("loading the data and training the model")
+        shown, remark = _demonstration(offline)
+    for line in (*remark, *shown.lines):
+        click.echo(line)
+    click.echo()
+    with reporting(True) as say:
+        from invariscope import audit
+
+        found = audit(
+            shown.model, shown.X, shown.y, shown.env,
+            progress=say, target_name=shown.target_name, env_name=shown.env_name,
+        )  # fmt: skip
+        say("writing the report")
+        output.write(found, html, None)
+    output.show(found, html)
+
+
+def _demonstration(offline: bool) -> tuple[Demonstration, tuple[str, ...]]:
+    from invariscope.cli import demo_models
+    from invariscope.datasets import DataUnavailable
+
+    if offline:
+        return demo_models.digits(), ()
+    try:
+        return demo_models.bikes(), ()
+    except DataUnavailable as error:
+        reason = str(error).partition("\n")[0]
+        return demo_models.digits(), (f"{reason}", "So here are the digits that come with scikit-learn instead.")

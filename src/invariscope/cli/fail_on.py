@@ -1,0 +1,120 @@
+"""Conditions of --fail-on: read strictly, and judged or refused, but never passed over in silence."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from invariscope.criteria.registry import CRITERIA
+from invariscope.errors import InputError
+from invariscope.verdict import STATES
+
+if TYPE_CHECKING:
+    from invariscope import Audit
+
+NUMERIC = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_FORM = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\s*(<=|>=|==|!=|<|>|=)\s*([^<>=!\s][^<>=!]*)")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One comparison; ``limit`` is a number, or a state in small letters for the verdict."""
+
+    quantity: str
+    comparison: str
+    limit: float | str
+
+    def __str__(self) -> str:
+        return f"{self.quantity}{self.comparison}{self.limit if isinstance(self.limit, str) else f'{self.limit:g}'}"
+
+
+def parse(values: Sequence[str], n_boot: int) -> tuple[Condition, ...]:
+    """Conditions of a repeatable, comma-separated option.
+
+    >>> [str(condition) for condition in parse(["regret > 0.1,p<0.01", "verdict=not-invariant"], 999)]
+    ['regret>0.1', 'p<0.01', 'verdict=not-invariant']
+    """
+    conditions = tuple(_condition(text.strip()) for value in values for text in value.split(","))
+    smallest = 1 / (n_boot + 1)
+    for condition in conditions:
+        if condition.quantity == "p" and isinstance(condition.limit, float):
+            never = condition.limit <= smallest if condition.comparison == "<" else condition.limit < smallest
+            if condition.comparison in ("<", "<=") and never:
+                raise InputError(
+                    f"--fail-on {condition} can never be met: with --n-boot {n_boot} the smallest p is {smallest:.2g}"
+                )
+    return conditions
+
+
+def met(condition: Condition, audit: Audit) -> str | None:
+    """What the audit found, in words, if it meets the condition."""
+    if isinstance(condition.limit, str):
+        state = _slug(audit.state)
+        same = state == condition.limit
+        return f"the verdict is {state}" if same == (condition.comparison != "!=") else None
+    value, words = _value(condition, audit)
+    if not math.isfinite(value):
+        raise InputError(f"--fail-on {condition} cannot be judged: {words} is not a number here")
+    return f"{words} is {value:.4g}" if NUMERIC[condition.comparison](value, condition.limit) else None
+
+
+def _condition(text: str) -> Condition:
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise InputError(
+            f'--fail-on "{text}" is not a condition: write it like regret>0.1, p<0.01 or verdict=not-invariant'
+        )
+    name, comparison, limit = form[1].lower(), form[2], form[3].strip()
+    if name == "verdict":
+        states = [_slug(state) for state in STATES]
+        if comparison not in ("=", "==", "!=") or _slug(limit) not in states:
+            raise InputError(f'--fail-on "{text}": verdict takes = or != and one of {", ".join(states)}')
+        return Condition(name, "!=" if comparison == "!=" else "=", _slug(limit))
+    quantity = _quantity(name, text)
+    if comparison not in NUMERIC:
+        raise InputError(f'--fail-on "{text}": a number is compared with <, <=, > or >=')
+    try:
+        number = float(limit)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f'--fail-on "{text}": "{limit}" is not a number (10 % is written 0.1)')
+    return Condition(quantity, comparison, number)
+
+
+def _quantity(name: str, text: str) -> str:
+    for known in ("regret", "regret-low", "p", "explained", *CRITERIA):
+        if name.replace("_", "-") == known.replace("_", "-"):
+            return known
+    others = ", ".join(criterion for criterion in CRITERIA if criterion != "regret")
+    raise InputError(
+        f'--fail-on "{text}": there is no quantity "{name}"; there are regret, regret-low, p, explained, verdict, {others}'
+    )
+
+
+def _value(condition: Condition, audit: Audit) -> tuple[float, str]:
+    regret = audit["regret"]
+    worst = f"the largest regret, in {regret.worst},"
+    match condition.quantity:
+        case "regret":
+            return regret.per_environment[regret.worst].value, worst
+        case "regret-low":
+            return regret.worst_interval[0], f"the lower end of {worst}"
+        case "p":
+            return regret.pvalue, "p"
+        case "explained":
+            return regret.explained, "the share the shared head explains"
+        case name if name in audit.results:
+            return audit.results[name].value, CRITERIA[name].title
+        case name:
+            raise InputError(
+                f"--fail-on {condition} cannot be judged: {audit.left_out.get(name, 'it was not computed')}"
+            )
+
+
+def _slug(words: str) -> str:
+    return re.sub(r"[\s_]+", "-", words.strip()).lower()

@@ -1,0 +1,191 @@
+"""Everything the regret, its interval and the score test need: own heads, the shared head, and how noisy both are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from invariscope.blocks import BLOCK_ROWS, Sums, sum_by_environment
+from invariscope.environments import Environments
+from invariscope.heads import Heads, capped, fit_own, fit_shared
+from invariscope.linear_algebra import spectrum
+from invariscope.losses import loss_of, score_rows
+from invariscope.results import Floats
+from invariscope.targets import Target
+
+SEPARATED = 1e-3  # nats per row: a class head that loses less has split its classes (almost) perfectly
+
+
+@dataclass(frozen=True)
+class SharedHead:
+    """Own heads and the shared head of all environments, with sums over rows.
+
+    ``weights`` (E,) are a_e = 1 / (n_e R_e(own)), so that Σ_e a_e Σ_i loss_i is the shared objective. ``outer``
+    (E, P, P) is J_e = Σ g gᵀ and ``gradient`` (E, P) is Σ g, g the row gradients at the shared head; J_e is
+    leverage-corrected and steadied. ``hessian`` (E, P, P) is H_e, midway between both heads. ``losses`` (E, 2) are the
+    summed losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient``
+    (E, 2, P) = Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``usable`` (E,) says whose own
+    head makes any error to compare with.
+    """
+
+    rows: Floats
+    n_scores: int
+    weights: Floats
+    own: Heads
+    shared: Heads
+    hessian: Floats
+    own_inverse: Floats
+    inverse: Floats
+    outer: Floats
+    gradient: Floats
+    losses: Floats
+    squares: Floats
+    loss_gradient: Floats
+    own_optimism: Floats
+    usable: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    @cached_property
+    def own_risk(self) -> Floats:
+        """R_e(w_e*): in-sample loss plus optimism, per row."""
+        return (self.losses[:, 1] + self.own_optimism) / self.rows
+
+    @cached_property
+    def noise_excess(self) -> Floats:
+        """What estimation noise alone makes of the in-sample excess: ½ tr(H_e Cov(w* − w_e)) / n_e."""
+        return np.asarray(0.5 * np.einsum("epq,eqp->e", self.hessian, self.difference_noise) / self.rows)
+
+    @cached_property
+    def excess(self) -> Floats:
+        """R_e(w*) − R_e(w_e*): the in-sample difference less what estimation noise alone would make of it."""
+        return (self.losses[:, 0] - self.losses[:, 1]) / self.rows - self.noise_excess
+
+    @cached_property
+    def shared_risk(self) -> Floats:
+        """R_e(w*), per row."""
+        return self.own_risk + self.excess
+
+    @cached_property
+    def centred_outer(self) -> Floats:
+        """J_e about its mean: the covariance of a sum of gradients also where the mean gradient is not zero."""
+        return np.asarray(self.outer - np.einsum("ep,eq,e->epq", self.gradient, self.gradient, 1.0 / self.rows))
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Sandwich covariance of the shared head, H⁻¹ (Σ a_e² J_e) H⁻¹."""
+        middle = np.einsum("e,epq->pq", self.weights**2, self.centred_outer)
+        return np.asarray(self.inverse @ middle @ self.inverse)
+
+    @cached_property
+    def difference_noise(self) -> Floats:
+        """Covariance of (shared − own head) in every environment: (E, P, P)."""
+        own = self.own_inverse @ self.centred_outer @ self.own_inverse
+        both = self.weights[:, None, None] * (self.inverse @ self.centred_outer @ self.own_inverse)
+        return np.asarray(self.covariance + own - both - np.swapaxes(both, -1, -2))
+
+
+def fit_shared_head(data: Environments, target: Target) -> SharedHead:
+    """Fit own heads and the shared head, then collect their noise in one more pass over the rows."""
+    own = fit_own(data, target)
+    risk = own.loss / data.rows
+    floor = 1e-12 * float(np.var(target.values)) if target.task == "regression" else SEPARATED
+    usable = risk > floor
+    # an environment whose own head makes no error would take over the shared head: it gets the weight of the next best
+    weights = 1.0 / (data.rows * np.where(usable, risk, risk[usable].min() if usable.any() else 1.0))
+    shared = fit_shared(data, target, weights, own.theta[usable].mean(axis=0) if usable.any() else None)
+    # class heads: an over-fitted own head has too little curvature, the shared head too much where they differ
+    hessian = (own.hessian + shared.hessian) / 2
+    own_factor = spectrum(own.hessian).inverse_root()
+    factor = spectrum(np.einsum("e,epq->pq", weights, shared.hessian)).inverse_root()
+    sums = _collect(data, target, own, shared, own_factor, factor, weights)
+    return SharedHead(
+        rows=data.rows,
+        n_scores=loss_of(target).n_scores,
+        weights=weights,
+        own=own,
+        shared=shared,
+        hessian=hessian,
+        own_inverse=spectrum(hessian).inverse(),
+        inverse=factor @ factor.T,
+        outer=_steadied(sums["outer"], shared.hessian, sums["length_squares"], data.rows),
+        gradient=sums["gradient"],
+        losses=sums["losses"],
+        squares=sums["squares"],
+        loss_gradient=sums["loss_gradient"],
+        own_optimism=sums["own_optimism"],
+        usable=usable,
+    )
+
+
+def _steadied(outer: Floats, hessian: Floats, length_squares: Floats, rows: Floats) -> Floats:
+    """J_e drawn towards a multiple of H_e as far as its own noise warrants (Ledoit and Wolf's shrinkage, H_e-whitened).
+
+    For a well-specified head with constant noise J_e is proportional to H_e; a raw J_e of few rows is correlated with
+    the gradient it is to judge (class heads reject twice as often as they should with 25 parameters and 200 rows).
+    As rows grow the weight of H_e goes to 0 unless it is right.
+    """
+    part = spectrum(hessian)
+    factor = part.inverse_root()
+    whitened = np.swapaxes(factor, -1, -2) @ outer @ factor
+    size = np.sum(whitened**2, axis=(-1, -2))
+    dispersion = np.trace(whitened, axis1=-2, axis2=-1) / part.rank
+    distance = size - part.rank * dispersion**2
+    share = np.clip((length_squares - size / rows) / np.where(distance > 0, distance, np.inf), 0.0, 1.0)
+    return np.asarray(outer + share[:, None, None] * (dispersion[:, None, None] * hessian - outer))
+
+
+def _collect(
+    data: Environments,
+    target: Target,
+    own: Heads,
+    shared: Heads,
+    own_factor: Floats,
+    factor: Floats,
+    weights: Floats,
+) -> Sums:
+    loss = loss_of(target)
+    size = own.theta.shape[1]
+
+    def collect(environment: int, rows: slice) -> Sums:
+        sums: Sums = {
+            "outer": np.zeros((size, size)),
+            "gradient": np.zeros(size),
+            "losses": np.zeros(2),
+            "squares": np.zeros((2, 2)),
+            "loss_gradient": np.zeros((2, size)),
+            "own_optimism": np.zeros(()),
+            "length_squares": np.zeros(()),
+        }
+        heads = np.concatenate([both.theta[environment].reshape(loss.n_scores, -1) for both in (shared, own)])
+        pull = np.sqrt(weights[environment]) * factor
+        scratch = np.empty((min(BLOCK_ROWS, rows.stop - rows.start), size))
+        for block, design in data.blocks.designs(rows):
+            y = target.values[block]
+            both_scores = design @ heads.T
+            scores, own_scores = both_scores[:, : loss.n_scores], both_scores[:, loss.n_scores :]
+            residual, own_residual = loss.residual(scores, y), loss.residual(own_scores, y)
+            values = np.stack([loss.value(scores, y), loss.value(own_scores, y)])
+            # leverages only correct other numbers, by a few per cent: single precision halves the dearest step
+            single = design.astype(np.float32)
+            leverage, length = loss.leverage(own_factor[environment], single, own_scores, own_residual)
+            length /= 1.0 - capped(leverage)
+            leverage, _ = loss.leverage(pull, single, scores, residual)
+            correction = 1.0 / np.sqrt(1.0 - capped(leverage))
+            counted, weight = values, np.ones(1)
+            if data.weight is not None:
+                weight = data.weight[block]
+                counted, correction = values * weight, correction * np.sqrt(weight)
+            sums["losses"] += counted.sum(axis=1)
+            sums["squares"] += counted @ values.T
+            sums["own_optimism"] += 0.5 * (length * weight).sum()
+            sums["length_squares"] += (length**2 * weight).sum()
+            per_row = [residual * weight[:, None], *(residual * loss_of_row[:, None] for loss_of_row in counted)]
+            gradients = (np.concatenate(per_row, axis=1).T @ design).reshape(3, size)
+            sums["gradient"] += gradients[0]
+            sums["loss_gradient"] += gradients[1:]
+            scaled = score_rows(design, residual * correction[:, None], scratch)
+            sums["outer"] += scaled.T @ scaled
+        return sums
+
+    return sum_by_environment(collect, data.offsets)

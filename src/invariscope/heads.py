@@ -1,0 +1,304 @@
+"""Linear heads: fitted for all environments in the same pass, from moments (squared) or by Newton steps (classes)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.blocks import BLOCK_ROWS, Sums, out_of_range, sum_by_environment
+from invariscope.environments import Environments
+from invariscope.errors import InputError
+from invariscope.linear_algebra import spectrum
+from invariscope.losses import Loss, loss_of, score_rows
+from invariscope.moments import moments_of
+from invariscope.targets import Target
+
+Floats = NDArray[np.float64]
+
+MAX_NEWTON_STEPS = 40
+NEWTON_TOLERANCE = 1e-13  # of the loss: what one more step could still gain
+SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
+
+
+@dataclass(frozen=True)
+class Heads:
+    """One head per environment (own) or the same for all (shared), with the sums over rows at those heads.
+
+    ``theta`` is (E, P) with P = n_scores · p, score after score, on the design (1, z − shift);
+    ``loss`` (E,), ``gradient`` (E, P) and ``hessian`` (E, P, P) are sums over the rows of each environment.
+    Heads fitted with one fold left out have a leading axis for the folds.
+    """
+
+    theta: Floats
+    loss: Floats
+    gradient: Floats
+    hessian: Floats
+
+
+def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
+    """Loss, gradient and Hessian of every environment at its row of ``theta``, in one pass.
+
+    ``theta`` (E, P) is judged on all rows; a stack (F, E, P) on the rows outside fold f, all folds in the same pass.
+    """
+    _refuse_out_of_range(data, target)
+    loss = loss_of(target)
+    if loss.name == "squared":
+        return _evaluate_from_moments(data, target, theta)
+    stack = theta if theta.ndim == 3 else theta[None]
+    folds, _, size = stack.shape
+
+    def collect(environment: int, rows: slice) -> Sums:
+        sums = {
+            "loss": np.zeros(folds),
+            "gradient": np.zeros((folds, size)),
+            "hessian": np.zeros((folds, size, size)),
+        }
+        for block, design in data.blocks.designs(rows):
+            y = target.values[block]
+            for fold in range(folds):
+                weight = None if data.weight is None else data.weight[block]
+                if folds > 1:
+                    kept = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
+                    weight = kept if weight is None else kept * weight
+                scores = design @ stack[fold, environment].reshape(loss.n_scores, -1).T
+                residual, value = loss.residual(scores, y), loss.value(scores, y)
+                if weight is not None:
+                    residual *= weight[:, None]
+                    value *= weight
+                sums["loss"][fold] += value.sum()
+                sums["gradient"][fold] += (residual.T @ design).ravel()
+                sums["hessian"][fold] += loss.gram(design, scores, weight)
+        return sums
+
+    found = sum_by_environment(collect, data.offsets)
+    parts = (np.moveaxis(found[name], 0, 1) for name in ("loss", "gradient", "hessian"))
+    value, gradient, hessian = parts if theta.ndim == 3 else (part[0] for part in parts)
+    return Heads(theta, value, gradient, hessian)
+
+
+def fit_own(data: Environments, target: Target) -> Heads:
+    """The best head of every environment by itself."""
+    _refuse_out_of_range(data, target)
+    loss = loss_of(target)
+    if loss.name == "squared":
+        total = moments_of(data, target).total
+        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)
+        theta[:, 0] += total.centre
+        return _evaluate_from_moments(data, target, theta)
+    return _newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)), None)
+
+
+def fit_shared(
+    data: Environments,
+    target: Target,
+    environment_weight: Floats,
+    start: Floats | None = None,
+    *,
+    folds: int = 1,
+    tolerance: float = NEWTON_TOLERANCE,
+) -> Heads:
+    """The one head that minimises Σ_e environment_weight_e · Σ_{i in e} loss_i.
+
+    With ``folds`` > 1, as many heads as folds, each fitted without one of them, all in the same passes.
+    """
+    _refuse_out_of_range(data, target)
+    loss = loss_of(target)
+    if loss.name == "squared":
+        moments = moments_of(data, target, folds)
+        parts = [moments.without(fold) for fold in range(folds)] if folds > 1 else [moments.total]
+        hessian = np.stack([np.einsum("e,epq->pq", environment_weight, part.hessian) for part in parts])
+        cross = np.stack([environment_weight @ part.cross for part in parts])
+        theta = np.einsum("fpq,fq->fp", spectrum(hessian).inverse(), cross)
+        theta[:, 0] += moments.centre
+        stack = np.repeat(theta[:, None], len(data), axis=1)
+        return _evaluate_from_moments(data, target, stack if folds > 1 else stack[0])
+    if start is None:
+        start = np.zeros(loss.n_scores * data.blocks.width)
+    first = np.tile(start, (len(data), 1))
+    return _newton(data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance)
+
+
+def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:
+    """Sum of losses in every environment, each row judged by the head (F, E, P) that did not see its fold."""
+    loss = loss_of(target)
+    folds = len(theta)
+
+    def collect(environment: int, rows: slice) -> Sums:
+        total = np.zeros(())
+        heads = theta[:, environment].reshape(folds, loss.n_scores, -1)
+        for block, design in data.blocks.designs(rows):
+            fold = fold_of_rows(data, environment, block, folds)
+            for k in range(folds):
+                rows_in = fold == k
+                value = loss.value(design[rows_in] @ heads[k].T, target.values[block][rows_in])
+                total += value.sum() if data.weight is None else value @ data.weight[block][rows_in]
+        return {"loss": total}
+
+    if loss.name == "squared":
+        moments = moments_of(data, target, folds)
+        each = [_squares(moments.gram[:, k], _about(theta[k], moments.centre)) for k in range(folds)]
+        return np.asarray(0.5 * np.sum(each, axis=0))
+    return sum_by_environment(collect, data.offsets)["loss"]
+
+
+def cross_losses(data: Environments, target: Target, theta: Floats) -> Floats:
+    """Sum of losses in environment a under the head of environment b, for all pairs: (E, E)."""
+    loss = loss_of(target)
+    if loss.name == "squared":
+        total = moments_of(data, target).total
+        heads = _about(theta, total.centre)
+        return np.stack([0.5 * _squares(total.gram, np.tile(head, (len(data), 1))) for head in heads], axis=1)
+    heads = theta.reshape(len(theta) * loss.n_scores, -1)
+
+    def collect(environment: int, rows: slice) -> Sums:
+        total = np.zeros(len(theta))
+        for block, design in data.blocks.designs(rows):
+            scores = design @ heads.T
+            for b in range(len(theta)):
+                value = loss.value(scores[:, b * loss.n_scores : (b + 1) * loss.n_scores], target.values[block])
+                total[b] += value.sum() if data.weight is None else value @ data.weight[block]
+        return {"loss": total}
+
+    return sum_by_environment(collect, data.offsets)["loss"]
+
+
+def raw_parameters(data: Environments, loss: Loss, theta: Floats) -> tuple[Floats, Floats]:
+    """Weight (n_scores, d) and bias (n_scores,) in the user's own columns, from one row of ``theta``."""
+    head = theta.reshape(loss.n_scores, -1)
+    return head[:, 1:], head[:, 0] - head[:, 1:] @ data.blocks.shift
+
+
+def theta_of(data: Environments, weight: Floats, bias: Floats) -> Floats:
+    """One row of ``theta`` from a head given in the user's own columns."""
+    return np.column_stack([bias + weight @ data.blocks.shift, weight]).ravel()
+
+
+def _refuse_out_of_range(data: Environments, target: Target) -> None:
+    """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
+    key = ("in range", target.task)
+    if key in data.memo:
+        return
+    found = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range().items()}
+    largest = float(np.abs(target.values).max())
+    if target.task == "regression" and out_of_range(largest):
+        found[f'target "{data.target_name}"'] = largest
+    for what, size in found.items():
+        raise InputError(
+            f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
+            "multiply it by a constant first"
+        )
+    data.memo[key] = True
+
+
+def _newton(
+    data: Environments,
+    target: Target,
+    theta: Floats,
+    environment_weight: Floats | None,
+    tolerance: float = NEWTON_TOLERANCE,
+) -> Heads:
+    """Newton steps with halving: independent heads per environment, or shared heads if weights are given."""
+
+    def combined(sums: Floats) -> Floats:  # over environments for shared heads: one problem per fold or one in all
+        if environment_weight is None:
+            return sums
+        axis = 1 if theta.ndim == 3 else 0
+        total = np.tensordot(environment_weight, sums, axes=(0, axis))
+        return total if theta.ndim == 3 else total[None]
+
+    def spread(steps: Floats) -> Floats:  # one row per problem, back to the shape of theta
+        if environment_weight is None:
+            return steps
+        return np.repeat(steps[:, None], len(data), axis=1).reshape(theta.shape)
+
+    floor = 1e-2 * SEPARATED * combined(data.rows if theta.ndim == 2 else np.tile(data.rows, (len(theta), 1)))
+    previous, previous_value = theta, np.full(len(floor), np.inf)
+    for _ in range(MAX_NEWTON_STEPS):
+        found = evaluate(data, target, theta)
+        value = combined(found.loss)
+        worse = ~(value <= previous_value * (1 + 1e-12))
+        if worse.any():
+            theta = theta + spread(worse[:, None] * np.ones(theta.shape[-1])) * (previous - theta) / 2
+            continue
+        gradient = combined(found.gradient)
+        step = np.einsum("kpq,kq->kp", spectrum(combined(found.hessian)).inverse(), gradient)
+        gain = 0.5 * np.einsum("kp,kp->k", step, gradient)
+        active = (gain > tolerance * value) & (value > floor)
+        if not active.any():
+            return found
+        previous, previous_value = theta, value
+        theta = theta - spread(np.where(active[:, None], step, 0.0))
+    return evaluate(data, target, theta)
+
+
+def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:
+    folds = theta.shape[0] if theta.ndim == 3 else 1
+    moments = moments_of(data, target, folds)
+    if theta.ndim == 3:
+        parts = [moments.without(fold) for fold in range(folds)]
+        gram = np.stack([part.gram for part in parts])
+    else:
+        gram = moments.total.gram
+    hessian, cross, centred = gram[..., :-1, :-1], gram[..., :-1, -1], _about(theta, moments.centre)
+    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross
+    return Heads(theta, 0.5 * _squares(gram, centred), gradient, hessian)
+
+
+def _about(theta: Floats, centre: float) -> Floats:
+    """The heads for y − centre: only the intercept moves."""
+    out = theta.copy()
+    out[..., 0] -= centre
+    return out
+
+
+def _squares(gram: Floats, theta: Floats) -> Floats:
+    """Σ (y − θᵀz)² from second moments of (z, y), both about the same centre."""
+    with_target = np.concatenate([-theta, np.ones((*theta.shape[:-1], 1))], axis=-1)
+    return np.asarray(np.maximum(np.einsum("...p,...pq,...q->...", with_target, gram, with_target), 0.0))
+
+
+def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> NDArray[np.intp]:
+    """Row i of an environment belongs to fold i mod ``folds``: no state, the same in every pass and on every worker."""
+    return (np.arange(rows.start, rows.stop) - int(data.offsets[environment])) % folds
+
+
+def score_covariances(
+    data: Environments, target: Target, theta: Floats, factor: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Σ g gᵀ and Σ g of every environment, g the row gradients at ``theta``; one weighted pass.
+
+    With ``factor`` (E, P, r), F Fᵀ = the inverse Hessian that belongs to the fit, residuals are divided by
+    √(1 − leverage): fitted residuals are too small by that factor (HC2).
+    """
+    loss = loss_of(target)
+    size = theta.shape[1]
+
+    def collect(environment: int, rows: slice) -> Sums:
+        head = theta[environment].reshape(loss.n_scores, -1)
+        sums = {"outer": np.zeros((size, size)), "gradient": np.zeros(size)}
+        scratch = np.empty((min(BLOCK_ROWS, rows.stop - rows.start), size))
+        for block, design in data.blocks.designs(rows):
+            scores = design @ head.T
+            residual = loss.residual(scores, target.values[block])
+            if data.weight is not None:
+                sums["gradient"] += ((residual * data.weight[block][:, None]).T @ design).ravel()
+            else:
+                sums["gradient"] += (residual.T @ design).ravel()
+            if factor is not None:
+                leverage, _ = loss.leverage(factor[environment], design, scores, residual)
+                residual /= np.sqrt(1.0 - capped(leverage))[:, None]
+            if data.weight is not None:
+                residual *= np.sqrt(data.weight[block])[:, None]
+            gradients = score_rows(design, residual, scratch)
+            sums["outer"] += gradients.T @ gradients
+        return sums
+
+    found = sum_by_environment(collect, data.offsets)
+    return found["outer"], found["gradient"]
+
+
+def capped(leverage: Floats) -> Floats:
+    """Leverages kept below 0.99: a row that alone determines a coefficient says nothing about its noise."""
+    return np.minimum(leverage, 0.99)

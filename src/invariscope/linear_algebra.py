@@ -1,0 +1,55 @@
+"""Symmetric positive semi-definite matrices that may be singular: inverses, square roots, ranks; stacks welcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+RELATIVE_CUTOFF = 1e-11  # of the largest eigenvalue, after scaling to unit diagonal: below lies rounding error
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """``matrix ≈ D V diag(values) Vᵀ D`` with D = ``scale``, so that columns in other units are equals.
+
+    ``values`` below the cutoff are zero: constant, duplicated or dependent columns. All fields may be stacks.
+    """
+
+    scale: Floats
+    values: Floats
+    vectors: Floats
+
+    @property
+    def rank(self) -> NDArray[np.intp]:
+        """Directions that are left: how many values are not zero."""
+        return np.asarray(np.count_nonzero(self.values, axis=-1))
+
+    def inverse_root(self) -> Floats:
+        """F with F Fᵀ = inverse (pseudo-inverse of the scaled matrix, mapped back)."""
+        root = np.zeros_like(self.values)
+        np.divide(1.0, np.sqrt(self.values), out=root, where=self.values > 0)
+        inverse_scale = np.where(self.scale > 0, 1.0 / np.where(self.scale > 0, self.scale, 1.0), 0.0)
+        return np.asarray(inverse_scale[..., :, None] * self.vectors * root[..., None, :])
+
+    def root(self) -> Floats:
+        """F with F Fᵀ = matrix."""
+        return np.asarray(self.scale[..., :, None] * self.vectors * np.sqrt(self.values)[..., None, :])
+
+    def inverse(self) -> Floats:
+        """Pseudo-inverse."""
+        factor = self.inverse_root()
+        return np.asarray(factor @ np.swapaxes(factor, -1, -2))
+
+
+def spectrum(matrix: Floats, cutoff: float = RELATIVE_CUTOFF) -> Spectrum:
+    """Eigen-decompose a symmetric positive semi-definite matrix (or a stack), scaled to unit diagonal first."""
+    scale = np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1), 0.0))
+    safe = np.where(scale > 0, scale, 1.0)
+    scaled = matrix / safe[..., :, None] / safe[..., None, :]
+    values, vectors = np.linalg.eigh((scaled + np.swapaxes(scaled, -1, -2)) / 2)
+    floor = cutoff * matrix.shape[-1] * np.maximum(values[..., -1:], 0.0)
+    return Spectrum(scale, np.where(values > floor, values, 0.0), vectors)

@@ -1,0 +1,119 @@
+"""A linear head: the last step of a model, from a representation to scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.errors import InputError
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+SMALLEST_PROBABILITY = 1e-6  # log-odds stay within about ±13.8, so that one over-confident row cannot rule a fit
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class LinearHead:
+    """The last, linear step of a model: scores = Z Wᵀ + b.
+
+    Parameters
+    ----------
+    weight : (K, d) array
+        One row per output; (1, d), or plainly (d,), for regression and for two classes.
+    bias : (K,) array
+        A single number will do when K = 1.
+
+    One output is the prediction (regression) or the log-odds of the second class (two classes); K outputs are the
+    scores that softmax turns into class probabilities. A head cannot tell which of these it is: the task does.
+
+    >>> head = LinearHead([[2.0, -1.0]], 0.5)
+    >>> head.scores([[1.0, 1.0], [0.0, 3.0]]).ravel().tolist()
+    [1.5, -2.5]
+    >>> head
+    LinearHead(1 output, 2 features)
+    """
+
+    weight: Floats
+    bias: Floats
+
+    def __init__(self, weight: Any, bias: Any) -> None:
+        matrix, vector = _numbers(weight, "weight"), _numbers(bias, "bias")
+        if matrix.ndim == 1:
+            matrix = matrix[None, :]
+        if matrix.ndim != 2 or matrix.size == 0:
+            raise InputError(f"weight must be outputs x features (K x d): it has shape {matrix.shape}")
+        if vector.ndim == 0 and len(matrix) == 1:
+            vector = vector[None]
+        if vector.shape != (len(matrix),):
+            raise InputError(
+                f"bias must hold one number per output: weight has {len(matrix)} rows, bias has shape {vector.shape}"
+            )
+        for name, values in (("weight", matrix), ("bias", vector)):
+            values.setflags(write=False)  # they are copies: the caller's arrays stay writable
+            object.__setattr__(self, name, values)
+
+    @property
+    def n_outputs(self) -> int:
+        """K: 1 for regression and two classes."""
+        return int(self.weight.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """d: the columns of the representation it reads."""
+        return int(self.weight.shape[1])
+
+    def scores(self, Z: Any) -> Floats:
+        """Z Wᵀ + b: (n, d) in, (n, K) out."""
+        Z = np.asarray(Z)
+        if Z.ndim != 2 or Z.shape[1] != self.n_features:
+            raise InputError(
+                f"the head reads {self.n_features} columns, but the representation has shape {Z.shape}: "
+                "give the representation it was made for"
+            )
+        scores: Floats = Z @ self.weight.T
+        scores += self.bias
+        return scores
+
+    def probabilities(self, Z: Any) -> Floats:
+        """Class probabilities: sigmoid of a single output as (n, 2), softmax of K outputs as (n, K)."""
+        scores = self.scores(Z)
+        if self.n_outputs == 1:  # sigmoid(s) is softmax over (0, s)
+            scores = np.hstack([np.zeros_like(scores), scores])
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        return scores
+
+    def __repr__(self) -> str:
+        outputs = "output" if self.n_outputs == 1 else "outputs"
+        return f"LinearHead({self.n_outputs} {outputs}, {self.n_features} features)"
+
+
+def log_odds(probabilities: Floats) -> Floats:
+    """Class probabilities (n, K) as K - 1 unbounded numbers, which a linear head can use.
+
+    Two classes: log p₂/p₁, the log-odds of the second. More: log pₖ/p_K, the last class being the reference.
+    Probabilities are clipped to 1e-6 .. 1 - 1e-6 first.
+
+    >>> log_odds(np.array([[0.5, 0.5], [1.0, 0.0]])).round(2).ravel().tolist()
+    [0.0, -13.82]
+    """
+    logs = np.log(np.clip(probabilities, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY))
+    if logs.shape[1] == 2:
+        return logs[:, 1:] - logs[:, :1]
+    return logs[:, :-1] - logs[:, -1:]
+
+
+def _numbers(values: Any, name: str) -> Floats:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers: {error}") from error
+    bad = int(np.sum(~np.isfinite(array)))
+    if bad:
+        raise InputError(f"{name} has {bad} missing or infinite values: a head needs finite numbers")
+    return array

@@ -1,0 +1,177 @@
+"""What an audit has to work with: representation, predictions, inputs, baseline; and what is missing, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.environments import Environments
+from invariscope.errors import InputError
+from invariscope.heads import fit_shared
+from invariscope.linear_head import LinearHead
+from invariscope.losses import loss_of
+from invariscope.models import Split, split
+from invariscope.tables import matrix_of
+from invariscope.targets import Target, target_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything a criterion may need, by the names of :data:`invariscope.criteria.registry.NEEDS`.
+
+    ``data`` holds the representation, ``judged`` the predictions, both grouped by environment; ``has["predictions"]``
+    and ``has["baseline"]`` are in the user's row order. ``lacks`` gives the reason for what is not there.
+    """
+
+    data: Environments
+    task: str
+    head: LinearHead | None
+    has: dict[str, Any]
+    lacks: dict[str, str]
+    judged: Environments | None
+    model: str
+    representation: str
+    notes: tuple[str, ...] = field(default=())
+
+
+def gather(
+    model: Any,
+    X: Any,
+    y: Any,
+    env: Any,
+    *,
+    baseline: Any = None,
+    task: str = "auto",
+    weight: Any = None,
+    target_name: str | None = None,
+    env_name: str | None = None,
+) -> Material:
+    """Take the model apart, put rows in order once, and see what there is."""
+    names = {"target_name": target_name, "env_name": env_name}
+    parts = None if model is None else split(model)
+    notes: list[str] = []
+    if parts is None:
+        Z, columns = matrix_of(X)
+    else:
+        Z = parts.represent(X)
+        columns = parts.columns(X, Z)
+        task = parts.task or task
+    standard, centre, scale = _standardised(Z)
+    data = Environments(standard, y, env, weight, columns=columns, **names)
+    target = target_of(data, task)
+    head = None if parts is None or parts.head is None else _rescaled(parts.head, centre, scale)
+    has: dict[str, Any] = {"representation": data, "target": target}
+    lacks: dict[str, str] = {}
+
+    predictions = _predictions(parts, X, data, target)
+    judged = None
+    if predictions is None:
+        lacks["predictions"] = lacks["probabilities"] = "the model was given without its predictions"
+    else:
+        judged = Environments(predictions, y, env, weight, **names)
+        has["predictions"] = predictions
+        if target.task == "regression":
+            lacks["probabilities"] = "needs class probabilities; this is a regression"
+        elif parts is not None and not parts.probabilistic:
+            lacks["probabilities"] = "needs class probabilities; this model only votes"
+        else:
+            has["probabilities"] = predictions
+    _add_inputs(has, lacks, X, y, env, weight, names, baseline, target, parts)
+    if parts is None:
+        notes.append("No model was given: predictions are those of a linear head fitted on all rows.")
+    return Material(
+        data=data,
+        task=target.task,
+        head=head,
+        has=has,
+        lacks=lacks,
+        judged=judged,
+        model="linear head fitted on the columns" if parts is None else parts.description,
+        representation="the columns themselves" if parts is None else f"{parts.level} level: {parts.description}",
+        notes=tuple(notes),
+    )
+
+
+def _standardised(Z: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
+    """Columns in units of their own spread: the influence index depends on units, and mixed ones hide columns."""
+    values = np.asarray(Z, dtype=np.float64)
+    centre, scale = values.mean(axis=0), values.std(axis=0)
+    centre = np.where(np.isfinite(centre), centre, 0.0)
+    scale = np.where(np.isfinite(scale) & (scale > 1e-12 * np.abs(centre)), scale, 1.0)
+    scale[scale == 0] = 1.0
+    return (values - centre) / scale, centre, scale
+
+
+def _rescaled(head: LinearHead, centre: Floats, scale: Floats) -> LinearHead:
+    return LinearHead(head.weight * scale, head.bias + head.weight @ centre)
+
+
+def _predictions(parts: Split | None, X: Any, data: Environments, target: Target) -> Floats | None:
+    """Predictions in the user's row order: numbers, or probabilities in the order of the target's classes."""
+    if parts is None:
+        return data.original(_erm_predictions(data, target))
+    if not parts.predicts:
+        return None
+    found = np.asarray(parts.predict(X), dtype=np.float64)
+    if target.task == "regression" or parts.classes is None:
+        return found
+    absent = [label for label in target.classes if label not in parts.classes]
+    if absent:
+        raise InputError(
+            f'target "{data.target_name}" has class "{absent[0]}", which the model does not know: it was fitted on '
+            f"{', '.join(map(str, parts.classes))}"
+        )
+    order = [parts.classes.index(label) for label in target.classes]
+    if len(order) == len(parts.classes):
+        return found[:, order]
+    raise InputError(
+        f"the model predicts {len(parts.classes)} classes but the rows hold {len(order)}: audit rows with all of them"
+    )
+
+
+def _erm_predictions(data: Environments, target: Target) -> Floats:
+    """Predictions of the linear head fitted on all rows, environments pooled, in the stored row order."""
+    loss = loss_of(target)
+    theta = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0].reshape(loss.n_scores, -1)
+    scores = np.empty((len(data.X), loss.n_scores))
+    for block, design in data.blocks.designs(slice(0, len(data.X))):
+        scores[block] = design @ theta.T
+    if target.task == "regression":
+        return scores[:, 0]
+    return LinearHead(np.eye(loss.n_scores), np.zeros(loss.n_scores)).probabilities(scores)
+
+
+def _add_inputs(
+    has: dict[str, Any],
+    lacks: dict[str, str],
+    X: Any,
+    y: Any,
+    env: Any,
+    weight: Any,
+    names: dict[str, str | None],
+    baseline: Any,
+    target: Target,
+    parts: Split | None,
+) -> None:
+    """Numeric inputs and the predictions of the baseline on them, for criteria that compare with ERM on x."""
+    try:
+        inputs = Environments(X, y, env, weight, **names)
+    except InputError as error:
+        lacks["inputs"] = f"needs numeric inputs: {error}"
+        lacks["baseline"] = lacks["inputs"]
+        return
+    has["inputs"] = inputs
+    if baseline is None:
+        has["baseline"] = inputs.original(_erm_predictions(inputs, target))
+    elif isinstance(baseline, np.ndarray | list):
+        has["baseline"] = np.asarray(baseline, dtype=np.float64)
+    else:
+        found = _predictions(split(baseline), X, inputs, target)
+        if found is None:
+            raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")
+        has["baseline"] = found

@@ -1,0 +1,101 @@
+"""Models from disk, for the command line: without running code from the file unless the user asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from invariscope.errors import InputError
+
+PICKLES = (".pkl", ".pickle", ".joblib")
+
+#: Parts of fitted scikit-learn models that skops does not list as known. All are plain Python objects that hold
+#: settings, numbers and other (checked) parts; none runs code when it is rebuilt. Trees are left out on purpose:
+#: a forged one can make scikit-learn read memory outside its arrays.
+PLAIN_PARTS = (
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.LeaveOneGroupOut",
+    "sklearn.model_selection._split.RepeatedKFold",
+    "sklearn.model_selection._split.RepeatedStratifiedKFold",
+    "sklearn.model_selection._split.ShuffleSplit",
+    "sklearn.model_selection._split.StratifiedGroupKFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.model_selection._split.StratifiedShuffleSplit",
+    "sklearn.model_selection._split.TimeSeriesSplit",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.utils._bunch.Bunch",
+)
+
+
+def load_model(path: str | Path, *, trust_pickle: bool = False) -> Any:
+    """Read a fitted model from a file.
+
+    ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts. ``.pkl``,
+    ``.pickle`` and ``.joblib`` files are read only with ``trust_pickle=True``, because reading them runs whatever
+    code is inside. The flag does not widen what is accepted from ``.skops`` files: in a comparison of several
+    models only some may be the user's own.
+
+    It cannot tell whether the model inside is the one you mean, or whether it was trained on columns like yours.
+
+    >>> import tempfile, skops.io
+    >>> from sklearn.linear_model import LinearRegression
+    >>> path = Path(tempfile.mkdtemp()) / "line.skops"
+    >>> skops.io.dump(LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0]), path)
+    >>> load_model(path).predict([[2.0]]).round(6).tolist()
+    [5.0]
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
+        raise InputError(
+            f"{path}: ONNX models are not read yet in this version. Save the scikit-learn model as .skops, "
+            "or give the model's predictions as a column"
+        )
+    if suffix != ".skops" and suffix not in PICKLES:
+        raise InputError(f'{path}: a model file ends in .skops, {", ".join(PICKLES)}, not "{suffix}"')
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
+    if suffix == ".skops":
+        return _load_skops(path)
+    if not trust_pickle:
+        raise InputError(
+            f"{path}: loading a pickle runs the code inside it; pass --trust-pickle if you made it yourself "
+            "(trust_pickle=True in Python), or save the model as .skops"
+        )
+    return _load_pickle(path)
+
+
+def _load_skops(path: Path) -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise InputError(f"{path}: reading .skops files needs the package skops (pip install skops)") from error
+    data = path.read_bytes()  # once, so that what is checked is what is loaded
+    try:
+        unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in PLAIN_PARTS]
+        if not unknown:
+            return skops.io.loads(data, trusted=list(PLAIN_PARTS))
+    except Exception as error:  # a damaged file can fail anywhere in the reader
+        raise InputError(f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)})") from error
+    raise InputError(
+        f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know them, load the file in Python "
+        f"with skops.io.load(path, trusted={unknown}) and give the model to iv.audit"
+    )
+
+
+def _load_pickle(path: Path) -> Any:
+    import joblib
+
+    try:
+        return joblib.load(path)  # reads plain pickles, too
+    except Exception as error:  # unpickling can raise anything: a missing package, a renamed class, a cut-off file
+        raise InputError(f"{path}: cannot be unpickled ({type(error).__name__}: {_line(error)})") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,1 @@
+"""Density ratios between environments, in log space, with overlap diagnostics."""

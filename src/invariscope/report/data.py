@@ -1,0 +1,257 @@
+"""An audit as plain table and plot data: what the page, the charts and the terminal draw, and nothing drawn yet.
+
+Every sentence that a heading states about numbers is made here, beside the numbers, where it can be tested.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from invariscope.report import wording
+from invariscope.results import Estimate
+
+Floats = NDArray[np.float64]
+NOTHING = Estimate(math.nan)
+
+
+class AuditedData(Protocol):
+    """What was audited, in words and counts."""
+
+    @property
+    def rows(self) -> Any: ...
+    @property
+    def labels(self) -> Sequence[Hashable]: ...
+    @property
+    def sizes(self) -> Any: ...
+    @property
+    def columns(self) -> Sequence[str]: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def target_name(self) -> str: ...
+    @property
+    def env_name(self) -> str: ...
+    @property
+    def representation(self) -> str: ...
+    @property
+    def head(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+
+
+class AuditSettings(Protocol):
+    """What is needed to repeat an audit."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def n_boot(self) -> int: ...
+    @property
+    def margin(self) -> float: ...
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def versions(self) -> Mapping[str, str]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def created(self) -> str: ...
+
+
+class Audited(Protocol):
+    """The side of an audit that reports look at."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def headline(self) -> str: ...
+    @property
+    def sentences(self) -> Sequence[str]: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def results(self) -> Mapping[str, Any]: ...
+    @property
+    def left_out(self) -> Mapping[str, str]: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+    @property
+    def data(self) -> AuditedData: ...
+    @property
+    def settings(self) -> AuditSettings: ...
+
+
+# --- the environments -------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class EnvironmentRow:
+    """One environment: ``standing`` is "over", "under" or "open" (where its interval lies against the margin), or
+    "unknown" without an interval; ``effective`` is the share of its rows that overlap with the others."""
+
+    label: Hashable
+    name: str
+    rows: float
+    loss: float
+    own_head_loss: float
+    regret: Estimate
+    ece: Estimate
+    overlap: str
+    effective: float
+    standing: str
+
+    @property
+    def overlap_words(self) -> str:
+        """Either "good", or how little is left: "weak: 31 of 123 rows effective"."""
+        if not self.overlap:
+            return wording.MISSING
+        left = self.effective_rows
+        return self.overlap if self.overlap == "good" or not left else f"{self.overlap}: {left} rows effective"
+
+    @property
+    def effective_rows(self) -> str:
+        """How many rows still count: "31 of 123"; empty where that is not known."""
+        return f"{self.effective * self.rows:,.0f} of {self.rows:,.0f}" if math.isfinite(self.effective) else ""
+
+
+def environments(audit: Audited) -> tuple[EnvironmentRow, ...]:
+    """One row per environment, in the order of the user's labels."""
+    regret, calibration = audit.results.get("regret"), audit.results.get("calibration_variance")
+    dric, risks = audit.results.get("dric"), _risks(audit)
+    place = {} if regret is None else {label: k for k, label in enumerate(regret.labels)}
+    cover = {} if dric is None else {label: k for k, label in enumerate(dric.overlap.labels)}
+    rows = []
+    labels = tuple(audit.data.labels)
+    for label, name, size in zip(labels, wording.names(labels), audit.data.sizes, strict=True):
+        k, o = place.get(label), cover.get(label)
+        estimate = NOTHING if regret is None else regret.per_environment.get(label, NOTHING)
+        rows.append(
+            EnvironmentRow(
+                label=label,
+                name=name,
+                rows=float(size),
+                loss=risks.get(label, NOTHING).value if regret is None or k is None else float(regret.shared_loss[k]),
+                own_head_loss=math.nan if regret is None or k is None else float(regret.own_loss[k]),
+                regret=estimate,
+                ece=NOTHING if calibration is None else calibration.per_environment.get(label, NOTHING),
+                overlap="" if dric is None or o is None else dric.overlap.verdicts[o],
+                effective=math.nan if dric is None or o is None else float(dric.overlap.pooled[o]),
+                standing=standing(estimate, audit.settings.margin),
+            )
+        )
+    return tuple(rows)
+
+
+def standing(estimate: Estimate, margin: float) -> str:
+    """Where an interval lies against the margin.
+
+    >>> standing(Estimate(0.38, (0.21, 0.6)), 0.02), standing(Estimate(0.01, (0.0, 0.03)), 0.02)
+    ('over', 'open')
+    """
+    low, high = estimate.interval
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "unknown"
+    return "over" if low > margin else "under" if high < margin else "open"
+
+
+def worst_first(rows: Sequence[EnvironmentRow]) -> list[EnvironmentRow]:
+    """Largest regret first; environments without one last, in their own order."""
+    return sorted(rows, key=lambda row: -row.regret.value if math.isfinite(row.regret.value) else math.inf)
+
+
+def frame(audit: Audited) -> pd.DataFrame:
+    """One row per environment, with the user's own labels; columns exist where the audit has their numbers."""
+    rows = environments(audit)
+    columns: dict[str, list[Any]] = {"environment": [r.label for r in rows], "rows": [int(r.rows) for r in rows]}
+    if "regret" in audit.results or _risks(audit):
+        columns["loss"] = [r.loss for r in rows]
+    if "regret" in audit.results:
+        columns["own_head_loss"] = [r.own_head_loss for r in rows]
+        columns["regret"] = [r.regret.value for r in rows]
+        columns["regret_low"] = [r.regret.interval[0] for r in rows]
+        columns["regret_high"] = [r.regret.interval[1] for r in rows]
+    if "calibration_variance" in audit.results:
+        columns["ece"] = [r.ece.value for r in rows]
+    if "dric" in audit.results:
+        columns["overlap"] = [r.overlap for r in rows]
+    return pd.DataFrame(columns)
+
+
+def environments_finding(audit: Audited) -> str:
+    """What the table of environments shows, in one sentence.
+
+    An environment whose own interval is over the margin counts as such only if the interval of the largest regret is
+    over it too: that one allows for having looked at all of them.
+    """
+    margin, regret = audit.settings.margin, audit.results.get("regret")
+    rows = worst_first(environments(audit))
+    known = [row for row in rows if math.isfinite(row.regret.value)]
+    over = [row for row in known if row.standing == "over"]
+    undecided = [row for row in known if row.standing != "under"]
+    limit = wording.percent(margin)
+    if not known or regret is None:
+        return "How each environment fares"
+    if over and regret.worst_interval[0] > margin:
+        if len(over) > 1:
+            return f"{len(over)} of {len(rows)} environments lose more than {limit} by sharing one head"
+        low, high = map(wording.points, over[0].regret.interval)
+        cost = f"{wording.percent(over[0].regret.value)} more loss ({low} … {high} %)"
+        return f"Sharing one head costs {wording.short(over[0].name)} {cost}"
+    if undecided:
+        could = "could lose" if len(undecided) > 1 else f"({wording.short(undecided[0].name)}) could lose"
+        return f"{len(undecided)} of {len(rows)} environments {could} more than {limit} by sharing one head: still open"
+    return f"No environment loses more than {limit} by sharing one head"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The common axis of the interval bars; positions are percentages of its width."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def position(self, share: float) -> float:
+        """Where ``share`` is drawn: 4 to 96, values beyond the axis at its ends."""
+        inside = min(max(share, self.low), self.high)
+        return 4 + 92 * (inside - self.low) / (self.high - self.low)
+
+
+def regret_axis(rows: Sequence[EnvironmentRow], margin: float) -> Axis:
+    """An axis with 0, the margin and every estimate; a very wide interval is cut so as not to squeeze the rest."""
+    values = [row.regret.value for row in rows if math.isfinite(row.regret.value)]
+    lows = [row.regret.interval[0] for row in rows if math.isfinite(row.regret.interval[0])]
+    highs = [row.regret.interval[1] for row in rows if math.isfinite(row.regret.interval[1])]
+    top = max([2 * margin, *values])
+    high = max(top, min(max(highs, default=top), 2.5 * top))
+    bottom = min([0.0, *values])
+    low = min(bottom, max(min(lows, default=0.0), -0.5 * high))
+    return Axis(low, high, ticks(low, high))
+
+
+def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
+    """Round numbers between ``low`` and ``high``, zero among them when it lies there.
+
+    >>> ticks(-0.03, 0.6)
+    (0.0, 0.2, 0.4, 0.6)
+    """
+    for power in range(-6, 13):
+        for step in (1, 2, 5):
+            width = step * 10.0**power
+            first, last = math.ceil(low / width - 1e-9), math.floor(high / width + 1e-9)
+            if last - first < most:
+                return tuple(round(k * width, 12) + 0.0 for k in range(first, last + 1))
+    return (0.0,)
+
+
+def _risks(audit: Audited) -> Mapping[Hashable, Estimate]:
+    for name in ("worst_environment_risk", "risk_variance"):
+        if name in audit.results:
+            found: Mapping[Hashable, Estimate] = audit.results[name].per_environment
+            return found
+    return {}

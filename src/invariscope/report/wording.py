@@ -1,0 +1,196 @@
+"""Numbers and names as a person wants to read them, the same on the page and on the terminal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from invariscope.results import Estimate
+from invariscope.verdict import p_words
+
+#: Shown where a number does not exist; the reason stands in the notes.
+MISSING = "–"
+MINUS = "−"
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def clean(text: Any) -> str:
+    """A user's text on one line: whatever cannot be printed becomes a blank.
+
+    >>> clean("Zürich\\n(north)")
+    'Zürich (north)'
+    """
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split()) or "(blank)"
+
+
+def short(text: Any, limit: int = 40) -> str:
+    """A name that fits into a heading: its beginning and an ellipsis.
+
+    >>> short("a very long name of a hospital", 12)
+    'a very long…'
+    """
+    line = clean(text)
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def names(labels: Iterable[Any]) -> tuple[str, ...]:
+    """The user's labels as text, told apart where two of them read the same (1 and "1").
+
+    >>> names([1, "1", "b"])
+    ('1', '1 (2)', 'b')
+    """
+    seen: set[str] = set()
+    found = []
+    for label in labels:
+        base = name = clean(label)
+        count = 1
+        while name in seen:
+            count += 1
+            name = f"{base} ({count})"
+        seen.add(name)
+        found.append(name)
+    return tuple(found)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number to ``digits`` significant digits.
+
+    >>> number(0.41234), number(-1.2), number(123456.7), number(0.0000214), number(float("nan"))
+    ('0.412', '−1.20', '123,457', '2.14 × 10⁻⁵', '–')
+    """
+    if not math.isfinite(value):
+        return MISSING
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    exponent = math.floor(math.log10(abs(rounded)))
+    if -4 < exponent < 9:
+        return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace("-", MINUS)
+    mantissa = rounded / 10.0**exponent
+    return f"{mantissa:.{digits - 1}f} × 10{str(exponent).translate(_SUPERSCRIPT)}".replace("-", MINUS)
+
+
+def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
+    """Numbers of one column with the same decimals, so that they can be compared by eye.
+
+    >>> aligned([0.5812, 0.0404])
+    ['0.581', '0.040']
+    """
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    if largest == 0 or not -4 < math.floor(math.log10(largest)) < 9:
+        return [number(v, digits) for v in values]
+    decimals = max(0, digits - 1 - math.floor(math.log10(largest)))
+    return [f"{v:,.{decimals}f}".replace("-", MINUS) if math.isfinite(v) else MISSING for v in values]
+
+
+def span(interval: tuple[float, float], digits: int = 3) -> str:
+    """An interval of plain numbers, or nothing where there is none.
+
+    >>> span((0.012, 0.3)), span((1.47e-5, 3.36e-5)), span((float("nan"), 1.0))
+    ('0.0120 … 0.300', '1.47 … 3.36 × 10⁻⁵', '')
+    """
+    low, high = interval
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    left, right = number(low, digits), number(high, digits)
+    _, power, exponent = right.partition(" × ")
+    return f"{left.removesuffix(power + exponent)} … {right}"
+
+
+def percent(share: float, *, signed: bool = False) -> str:
+    """A share as a percentage: whole from 10 % on, one decimal below.
+
+    >>> percent(0.384), percent(0.0213), percent(0.384, signed=True), percent(-0.0321), percent(12.4)
+    ('38 %', '2.1 %', '+38 %', '−3.2 %', '1,240 %')
+    """
+    bare = points(share)
+    if bare == MISSING:
+        return MISSING
+    sign = "+" if signed and bare != "0" and not bare.startswith(MINUS) else ""
+    return f"{sign}{bare} %"
+
+
+def points(share: float) -> str:
+    """A percentage without its sign, for cells and intervals.
+
+    >>> points(0.6), points(0.0004), points(0.052)
+    ('60', '0', '5.2')
+    """
+    if not math.isfinite(share):
+        return MISSING
+    value = 100 * share
+    text = f"{value:.1f}"
+    if abs(float(text)) >= 10:
+        text = f"{value:,.0f}"
+    text = text.removesuffix(".0").replace("-", MINUS)
+    return "0" if text == f"{MINUS}0" else text
+
+
+def change(estimate: Estimate) -> str:
+    """A relative change with its 95 % interval.
+
+    >>> change(Estimate(0.38, (0.21, 0.6))), change(Estimate(0.021, (-0.003, 0.052))), change(Estimate(0.05))
+    ('+38 % (21 … 60)', '+2.1 % (−0.3 … 5.2)', '+5 %')
+    """
+    low, high = estimate.interval
+    text = percent(estimate.value, signed=True)
+    if text == MISSING or not (math.isfinite(low) and math.isfinite(high)):
+        return text
+    return f"{text} ({points(low)} … {points(high)})"
+
+
+def pvalue(p: float, draws: int | None = None) -> str:
+    """A p-value, never zero; with the number of random ``draws`` behind it, it claims no more than they can show.
+
+    >>> pvalue(0.001, 999), pvalue(0.0132, 999), pvalue(0.2314), pvalue(0.0001), pvalue(float("nan"))
+    ('p ≤ 0.001', 'p = 0.013', 'p = 0.23', 'p < 0.001', 'p –')
+    """
+    if not math.isfinite(p):
+        return f"p {MISSING}"
+    if draws is None and p < 0.001:
+        return "p < 0.001"
+    return p_words(p, sys.maxsize if draws is None else draws)
+
+
+def count(value: float, noun: str) -> str:
+    """A count with its noun.
+
+    >>> count(1, "environment"), count(12000, "row")
+    ('1 environment', '12,000 rows')
+    """
+    return f"{value:,.0f} {noun}{'' if value == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> duration(2.3), duration(3725)
+    ('0:00:02', '1:02:05')
+    """
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+
+
+def moment(stamp: str) -> str:
+    """A date and time to the minute; what is not one stays as it is.
+
+    >>> moment("2025-11-15T21:04:33+00:00"), moment("yesterday")
+    ('2025-11-15 21:04 UTC', 'yesterday')
+    """
+    try:
+        when = datetime.fromisoformat(stamp)
+    except ValueError:
+        return clean(stamp)
+    return f"{when:%Y-%m-%d %H:%M} {when.tzname() or ''}".rstrip()
+
+
+def listed(items: Sequence[str]) -> str:
+    """Items as a person would say them.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""

@@ -1,0 +1,171 @@
+"""From whatever table a user has (numpy, pandas, polars, pyarrow) to numpy, with names kept and bad columns named."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.errors import InputError
+
+Array = NDArray[Any]
+NUMBER = (int, float, np.number, Decimal)
+
+
+def matrix_of(X: Any) -> tuple[Array, tuple[str, ...]]:
+    """A (n, d) float matrix and its column names; integers and booleans become floats, float32 stays float32."""
+    if _is_arrow_table(X):
+        return _matrix_of_arrow(X)
+    if hasattr(X, "__arrow_c_array__") or hasattr(X, "__arrow_c_stream__"):  # one column of a table
+        column, name = column_of_labels(X, "X")
+        return _as_rows(_numeric(column, name or "x0")[:, None]), (name or "x0",)
+    array = _as_array(X, "X")
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise InputError(f"X has {array.ndim} dimensions: give a table of rows x columns (flatten images first)")
+    names = tuple(f"x{j}" for j in range(array.shape[1]))
+    if array.dtype.kind not in "iufb" and array.size:
+        return np.column_stack([_numeric(array[:, j], names[j]) for j in range(array.shape[1])]), names
+    return _as_rows(array), names
+
+
+def vector_of(values: Any, what: str) -> tuple[Array, str | None]:
+    """A 1-D array, numeric where it can be, and the column's own name if it has one; categories stay labels."""
+    array, name = column_of_labels(values, what)
+    if _is_categorical(values):
+        return array, name
+    numbers = array.dtype.kind == "O" and all(isinstance(v, NUMBER) or v is None for v in array)
+    if numbers and not all(isinstance(v, bool | np.bool_) for v in array):
+        array = np.array([np.nan if v is None else v for v in array], dtype=np.float64)
+    return array, name
+
+
+def column_of_labels(values: Any, what: str) -> tuple[Array, str | None]:
+    """A 1-D array of labels of any kind, and the column's own name if it has one."""
+    name = getattr(values, "name", None)
+    if _is_arrow_table(values):
+        values, name = _only_column(values, what)
+    if _is_categorical(values):
+        array = np.asarray(values, dtype=object)
+    elif hasattr(values, "__arrow_c_array__") or _is_arrow_stream(values):
+        array = _arrow_column(_arrow().chunked_array(values))
+    else:
+        array = _as_array(values, what)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InputError(f"{what} must be one column: it has shape {array.shape}")
+    if array.dtype.kind in "UST":
+        array = array.astype(object)
+    if array.dtype.kind == "O":
+        array = _without_na(array)
+    return array, name if isinstance(name, str) else None
+
+
+def _is_arrow_table(X: Any) -> bool:
+    return hasattr(X, "__arrow_c_stream__") and (hasattr(X, "columns") or hasattr(X, "column_names"))
+
+
+def _is_arrow_stream(values: Any) -> bool:
+    return hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc")  # pandas knows its own columns better
+
+
+def _is_categorical(values: Any) -> bool:
+    return hasattr(values, "categories") or hasattr(getattr(values, "dtype", None), "categories")
+
+
+def _only_column(table: Any, what: str) -> tuple[Any, Any]:
+    names = list(table.columns if hasattr(table, "iloc") else _arrow().table(table).column_names)
+    if len(names) != 1:
+        raise InputError(f"{what} has {len(names)} columns ({', '.join(map(str, names[:5]))}): give one of them")
+    return table.iloc[:, 0] if hasattr(table, "iloc") else table[names[0]], names[0]
+
+
+def _as_array(values: Any, what: str) -> Array:
+    """``np.asarray`` that neither turns numbers beside text into text nor forgets which values were masked."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "US" and isinstance(values, list | tuple):
+            array = np.asarray(values, dtype=object)
+    except ValueError as error:
+        raise InputError(f"{what} cannot be read as a table: its rows differ in length") from error
+    return _blanked(array, np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else array
+
+
+def _without_na(array: Array) -> Array:
+    """pandas.NA becomes None: it cannot even be compared with itself."""
+    unknown = np.fromiter((type(value).__name__ == "NAType" for value in array), np.bool_, len(array))
+    return _blanked(array, unknown)
+
+
+def _blanked(array: Array, where: NDArray[np.bool_]) -> Array:
+    if not where.any():
+        return array
+    out = array.astype(object)
+    out[where] = None
+    return out
+
+
+def _arrow() -> Any:
+    import pyarrow as pa  # only when a table arrives: keeps `import invariscope` light
+
+    return pa
+
+
+def _arrow_column(column: Any) -> Array:
+    pa = _arrow()
+    if pa.types.is_dictionary(column.type):
+        try:
+            column = column.cast(column.type.value_type)
+        except pa.ArrowNotImplementedError:  # polars' categories are string views, which pyarrow cannot look up yet
+            column = pa.chunked_array([column.to_pylist()])
+    if pa.types.is_integer(column.type) and column.null_count:
+        column = column.cast(pa.float64(), safe=False)  # beyond 2^53 digits are lost, as everywhere in floats
+    array: Array = column.to_numpy()
+    return array.astype(object) if array.dtype.kind in "UST" else array
+
+
+def _matrix_of_arrow(X: Any) -> tuple[Array, tuple[str, ...]]:
+    if hasattr(X, "iloc"):  # pandas: indices and duplicate names would travel through Arrow
+        names = tuple(map(str, X.columns))
+        if X.shape[1] and all(isinstance(t, np.dtype) and t.kind in "iuf" for t in X.dtypes):
+            return _as_rows(X.to_numpy()), names
+        columns = [_numeric(column_of_labels(X.iloc[:, j], name)[0], name) for j, name in enumerate(names)]
+    else:
+        table = _arrow().table(X)
+        names = tuple(table.column_names)
+        columns = [_numeric(_arrow_column(table.column(j)), name) for j, name in enumerate(names)]
+    if not columns:
+        return np.empty((0, 0)), ()
+    single = all(c.dtype == np.float32 for c in columns)
+    out = np.empty((len(columns[0]), len(columns)), np.float32 if single else np.float64)
+    for j, column in enumerate(columns):
+        out[:, j] = column
+    return out, names
+
+
+def _as_rows(array: Array) -> Array:
+    """Row-major floats; float64 and float32 rows that already are so are passed through, not copied."""
+    dtype = array.dtype if array.dtype in (np.float64, np.float32) else np.float64
+    return np.ascontiguousarray(array, dtype=dtype)
+
+
+def _numeric(column: Array, name: str) -> Array:
+    if column.dtype.kind in "iufb":
+        return column
+    values = [] if column.dtype.kind in "mM" else column.tolist()
+    text = [v for v in values if v is not None and not isinstance(v, NUMBER)]
+    if column.dtype.kind == "m":
+        raise InputError(f'column "{name}" holds durations: turn it into numbers (days, say) or drop it')
+    if column.dtype.kind == "M" or (text and isinstance(text[0], date)):
+        raise InputError(f'column "{name}" holds dates: turn it into numbers (year, day of year, ...) or drop it')
+    if text:
+        raise InputError(
+            f'column "{name}" is text, not numbers (for example "{text[0]}", in {len(text)} of {len(values)} rows). '
+            "Encode it as numbers (one-hot for categories) or drop it."
+        )
+    return np.array([np.nan if v is None else v for v in values], dtype=np.float64)

@@ -1,0 +1,225 @@
+"""From numbers to plain words: the verdict is set by an interval and a margin of practical importance, not by n."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from invariscope.results import Estimate, Overlap, RegretResult
+
+NOT_INVARIANT = "NOT INVARIANT"
+INVARIANT = "INVARIANT"
+NEGLIGIBLE = "DIFFERENT BUT NEGLIGIBLE"
+CANNOT_TELL = "CANNOT TELL YET"
+UNINFORMATIVE = "UNINFORMATIVE"
+STATES = (NOT_INVARIANT, INVARIANT, NEGLIGIBLE, CANNOT_TELL, UNINFORMATIVE)
+
+MARGIN = 0.02  # extra risk below which a difference is of no practical importance
+ALPHA = 0.05
+INFORMATIVE = 0.01  # share of the loss a head must remove before its invariance means anything
+VISIBLE = 0.0005  # shares below this read as nothing
+MOST_ROWS = 100  # times the rows an environment has: beyond that, more rows are no advice
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a person reads first: a state, one sentence, and at most three more."""
+
+    state: str
+    headline: str
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.state}.", self.headline, *self.sentences])
+
+
+def state_of(regret: RegretResult, margin: float = MARGIN, alpha: float = ALPHA) -> str:
+    """Which of the five states the numbers are in.
+
+    | interval of the largest regret                | state                                                        |
+    |-----------------------------------------------|--------------------------------------------------------------|
+    | above the margin                              | not invariant                                                |
+    | below the margin, score test does not reject  | invariant, as far as these heads and environments can tell   |
+    | below the margin, score test rejects          | different but negligible                                     |
+    | contains the margin                           | cannot tell yet                                              |
+
+    A representation from which neither the shared head nor the environments' own heads predict anything is
+    uninformative, whatever its regret.
+    """
+    if max(regret.explained, regret.explained_own) < INFORMATIVE:
+        return UNINFORMATIVE
+    low, high = regret.worst_interval
+    if low > margin:
+        return NOT_INVARIANT
+    missing = any(math.isnan(estimate.value) for estimate in regret.per_environment.values())
+    if high < margin and not missing:
+        return INVARIANT if regret.pvalue >= alpha else NEGLIGIBLE
+    return CANNOT_TELL
+
+
+def verdict_of(
+    regret: RegretResult,
+    *,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
+    env_name: str = "environment",
+    target_name: str = "target",
+    overlap: Overlap | None = None,
+) -> Verdict:
+    """State, headline and sentences: who disagrees, by how much and how surely; about what; what to do next."""
+    state = state_of(regret, margin, alpha)
+    everywhere = f"all {len(regret.labels)} {plural(env_name)}"
+    p = p_words(regret.pvalue, len(regret.null))
+    headline = {
+        NOT_INVARIANT: f"One head does not serve {everywhere} ({p}).",
+        INVARIANT: f"One head serves {everywhere}, as far as linear heads on these rows can tell ({p}).",
+        NEGLIGIBLE: f"One head is not best everywhere ({p}), but sharing it costs under {percent(margin)} anywhere.",
+        CANNOT_TELL: f"The rows do not settle whether one head serves {everywhere} to within {percent(margin)} ({p}).",
+        UNINFORMATIVE: (
+            f"No linear head predicts {target_name} from this representation, so its invariance means nothing."
+        ),
+    }[state]
+    if state == UNINFORMATIVE:
+        removed = max(regret.explained, 0.0)
+        what = "variance" if regret.task == "regression" else "log-loss"
+        sentences = [
+            f"The shared head removes {removed:.1%} of the {what} of {target_name} on rows it has not seen.",
+            "Next: improve the representation first, then audit it again.",
+        ]
+    else:
+        sentences = [
+            _who(regret),
+            *_about_what(regret, state, target_name),
+            _next(regret, state, margin, env_name, overlap),
+        ]
+    return Verdict(state, headline, tuple(sentences))
+
+
+def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
+    """The environment that keeps the question open, and about how many more rows of it would settle it.
+
+    The end of its interval that lies beyond the margin must come back to it; ends move with 1/√n. Infinite if that
+    takes more than 100 times the rows there are.
+    """
+    undecided = {k: v for k, v in regret.per_environment.items() if not math.isnan(v.value)}
+    if not undecided:
+        return regret.worst, math.inf
+    label, estimate = max(undecided.items(), key=lambda item: item[1].interval[1])
+    rows = float(regret.rows[regret.labels.index(label)])
+    distance = abs(estimate.value - margin)
+    reach = estimate.interval[1] - estimate.value if estimate.value < margin else estimate.value - estimate.interval[0]
+    factor = (reach / distance) ** 2 if distance > 0 else math.inf
+    if factor > MOST_ROWS:
+        return label, math.inf
+    return label, max(rows * (factor - 1.0), 1.0)
+
+
+def _who(regret: RegretResult) -> str:
+    known = {k: v for k, v in regret.per_environment.items() if not math.isnan(v.value)}
+    if not known:
+        return "No regret could be computed: own heads make no error."
+    ranked = sorted(known.items(), key=lambda item: -item[1].value)
+    (worst, most), (best, least) = ranked[0], ranked[-1]
+    if most.value < VISIBLE:
+        return f"Sharing one head costs none of them more loss (at most {percent(max(regret.worst_interval[1], 0.0))})."
+    text = (
+        f"Sharing one head costs {worst} {percent(most.value)} more loss than its own head would (95 %: {_range(most)})"
+    )
+    if best == worst:
+        return f"{text}."
+    cost = percent(least.value) if least.value >= VISIBLE else "nothing"
+    return f"{text}; {best} {cost} ({_range(least)})."
+
+
+def _about_what(regret: RegretResult, state: str, target_name: str) -> list[str]:
+    if state not in (NOT_INVARIANT, NEGLIGIBLE):
+        return []
+    names = driving_columns(regret, 3)
+    if not names:
+        return []
+    words = [f"the overall level of {target_name}" if name == regret.columns[-1] else name for name in names]
+    return [f"They disagree mostly about {' · '.join(words)}."]
+
+
+def driving_columns(regret: RegretResult, count: int) -> tuple[str, ...]:
+    """Columns that carry the most of the regret over all environments; only those with a share worth naming."""
+    total = np.nansum(np.maximum(regret.drivers, 0.0), axis=0)
+    if not total.sum() > 0:
+        return ()
+    order = np.argsort(-total)[:count]
+    return tuple(regret.columns[j] for j in order if total[j] >= 0.1 * total.sum())
+
+
+def _next(regret: RegretResult, state: str, margin: float, env_name: str, overlap: Overlap | None) -> str:
+    apart: list[object] = []
+    if overlap is not None:
+        apart = [label for label, word in zip(overlap.labels, overlap.verdicts, strict=True) if word == "none"]
+    if state == NOT_INVARIANT:
+        names = [name for name in driving_columns(regret, 1) if name != regret.columns[-1]]
+        look = (
+            f"look at how {names[0]} is recorded in {regret.worst}"
+            if names
+            else f"look at what sets {regret.worst} apart"
+        )
+        if apart:
+            return (
+                f"Next: {look}; {_listed(apart)} hardly overlaps with the rest, so compare like with like (restrict or "
+                "re-weight rows) before you train an invariant model."
+            )
+        return f"Next: {look}; if it is right, train an invariant model (V-REx, IRM) or keep a head per {env_name}."
+    if state == CANNOT_TELL:
+        label, rows = rows_needed(regret, margin)
+        if math.isinf(rows):
+            return f"Next: {label} sits at the margin, where more rows will hardly settle it; another {env_name} may."
+        return f"Next: about {round_up(rows):,} more rows in {label} would settle it."
+    if apart:
+        return (
+            f"Next: {_listed(apart)} hardly overlaps with the rest, so a shared head extrapolates there; collect "
+            f"{plural(env_name)} that overlap before you rely on it."
+        )
+    return (
+        f"Next: this speaks for the {plural(env_name)} in the data; collect more, and different ones, before you "
+        "rely on it elsewhere."
+    )
+
+
+def _range(estimate: Estimate) -> str:
+    low, high = (max(end, 0.0) for end in estimate.interval)
+    return f"{100 * low:.{_decimals(high)}f}–{percent(high)}"
+
+
+def percent(share: float) -> str:
+    """A share as a person writes it: 38 %, 2.4 %, 0.31 %."""
+    return f"{100 * share:.{_decimals(share)}f} %"
+
+
+def _decimals(share: float) -> int:
+    size = abs(100 * share)
+    return 0 if size >= 10 or size == 0 else 1 if size >= 1 else 2
+
+
+def p_words(pvalue: float, draws: int) -> str:
+    """A p-value in words that does not claim more than the draws can show."""
+    if pvalue <= 1.0 / (draws + 1):
+        return f"p ≤ {pvalue:.2g}"
+    return f"p = {pvalue:.3f}" if pvalue < 0.1 else f"p = {pvalue:.2f}"
+
+
+def plural(name: str) -> str:
+    """ "site" → "sites", "country" → "countries"."""
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return name[:-1] + "ies"
+    return name + ("es" if name.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def round_up(rows: float) -> int:
+    """Two significant digits, upwards: no false precision in advice."""
+    step = 10 ** max(0, math.floor(math.log10(rows)) - 1)
+    return int(math.ceil(rows / step) * step)
+
+
+def _listed(labels: list[object]) -> str:
+    names = [str(label) for label in labels]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from invariscope.report import terminal
+
+Build = Callable[..., SimpleNamespace]
+
+
+def shown(audit: SimpleNamespace, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+    console.print(terminal.table(audit))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(cell_len, text.splitlines())) <= width
+    return text
+
+
+def test_everything_at_a_glance(audit: SimpleNamespace) -> None:
+    text = shown(audit, 120)
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert re.fullmatch(r"920 rows · 4 environments · 13 features · linear head, log-loss +0:00:02", lines[0])
+    assert lines[2] == f"   NOT INVARIANT   {audit.headline}"
+    assert [line.strip() for line in lines[3:6]] == list(audit.sentences)
+    assert lines[7].split() == ["hospital", "rows", "loss", "own", "head", "regret", "ECE", "overlap"]
+    assert lines[8].split(maxsplit=4)[:4] == ["Switzerland", "123", "0.581", "0.421"]
+    assert lines[8].endswith("+38 % (21 … 60)  0.19  weak: 31 of 123 rows effective")
+    assert lines[11].strip().startswith("Cleveland")
+    assert re.search(r"DRIC 0\.83 .*, V −1\.20 against −3\.\d+ … −2\.\d+ when shuffled\.", text)
+    assert "Left out: Worst case (needs a torch model)." in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_column_is_pushed_off(build_audit: Build, width: int) -> None:
+    text = shown(build_audit(labels=["y" * 200, "東京" * 40, "b", "c"]), width)
+    assert text.count("effective") == 2
+    assert "+38 % (21 … 60)" in text
+    assert "0.19" in text
+
+
+def test_user_text_is_not_markup(build_audit: Build) -> None:
+    audit = build_audit(labels=["[red]x[/red]", "[/]", "b", "c"])
+    audit.notes = ("[bold]note[/bold]",)
+    audit.headline = "[blink]headline[/nothing]"
+    text = shown(audit)
+    for expected in ("[red]x[/red]", "[/]", "[bold]note[/bold]", "[blink]headline[/nothing]"):
+        assert expected in text
+
+
+def test_many_environments_are_cut_worst_first(build_audit: Build) -> None:
+    regrets = [(k / 100, (k - 1) / 100, (k + 1) / 100) for k in range(50)]
+    text = shown(build_audit(labels=[f"site {k}" for k in range(50)], regrets=regrets))
+    assert "site 49" in text
+    assert "site 30 " in text
+    assert "site 29" not in text
+    assert "… and 30 more" in text
+
+
+def test_bare_audit(build_audit: Build) -> None:
+    names = ["regret", "influence_index", "dric", "risk_variance", "worst_environment_risk", "calibration_variance"]
+    text = shown(build_audit(without=[*names, "irm_penalty"], state="UNINFORMATIVE"))
+    assert "UNINFORMATIVE" in text
+    assert "Published criteria" not in text
+    assert "Classical criteria" not in text
+    assert "Shared-head regret (was not asked for)" in " ".join(text.split())
+    assert re.search(r"Cleveland +303", text)

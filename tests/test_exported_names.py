@@ -1,0 +1,134 @@
+"""The names people may use: all there, all documented, nothing else."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+import invariscope
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Names are a contract with everyone who wrote them into a script. A name is added here when it is added to the package.
+CONTRACT = {
+    "Audit",
+    "Environments",
+    "Estimate",
+    "InputError",
+    "LinearHead",
+    "Split",
+    "__version__",
+    "audit",
+    "calibration_variance",
+    "datasets",
+    "dric",
+    "influence_index",
+    "irm_penalty",
+    "regret",
+    "risk_variance",
+    "split",
+    "worst_environment_risk",
+}
+TYPING = {"annotations", "Any", "TYPE_CHECKING"}  # what annotations need; dir() does not show them
+OBJECTS = sorted(CONTRACT - {"__version__"})
+FUNCTIONS = sorted(name for name in OBJECTS if name[0].islower() and name != "datasets")
+
+
+def is_own_submodule(value: object) -> bool:
+    return isinstance(value, types.ModuleType) and value.__name__.startswith("invariscope.")
+
+
+def test_all_lists_the_contract() -> None:
+    assert sorted(invariscope.__all__) == sorted(CONTRACT)
+
+
+def test_nothing_else_is_reachable() -> None:
+    """Helpers and other people's modules must not lie about in the namespace; submodules that got imported may."""
+    names = {name for name in {*vars(invariscope), *dir(invariscope)} if not name.startswith("_")}
+    strangers = {
+        name for name in names - set(invariscope.__all__) - TYPING if not is_own_submodule(getattr(invariscope, name))
+    }
+    assert sorted(strangers) == []
+
+
+def test_dir_lists_every_name_before_it_was_used() -> None:
+    """Tab completion must show names that are loaded on first use."""
+    script = "import invariscope, json; print(json.dumps(dir(invariscope)))"
+    assert sorted(CONTRACT - set(json.loads(run_fresh(script)))) == []
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        invariscope.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_documented(name: str) -> None:
+    documentation = inspect.getdoc(getattr(invariscope, name))
+    assert documentation is not None
+    # a dataclass without a docstring gets its signature as one, an exception that of its parent
+    assert not documentation.startswith(f"{name}(")
+    assert documentation != inspect.getdoc(ValueError)
+    assert len(documentation.split()) >= 5
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTS if name[0].isupper()])
+def test_public_methods_are_documented(name: str) -> None:
+    members = vars(getattr(invariscope, name)).items()
+    described = (staticmethod, classmethod, property, types.FunctionType)
+    methods = {m: value for m, value in members if not m.startswith("_") and isinstance(value, described)}
+    assert [m for m, value in methods.items() if not inspect.getdoc(value)] == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_documented_with_an_example(name: str) -> None:
+    assert ">>>" in (inspect.getdoc(getattr(invariscope, name)) or "")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_stay_functions_when_submodules_are_imported(name: str) -> None:
+    """`import invariscope.audit` binds the module to the attribute `audit`: it must not hide the function."""
+    paths = sorted((ROOT / "src" / "invariscope").rglob(f"{name}.py"))
+    modules = [".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in paths]
+    script = "\n".join(f"import {module}" for module in [*modules, "invariscope"])
+    script += f"\nprint(callable(invariscope.{name}))"
+    assert run_fresh(script).strip() == "True"
+
+
+def test_star_import_works() -> None:
+    script = "from invariscope import *; print(callable(audit), callable(regret), __version__)"
+    assert run_fresh(script).split() == ["True", "True", invariscope.__version__]
+
+
+def test_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", invariscope.__version__)
+    assert invariscope.__version__ == project["version"]
+    try:
+        installed = importlib.metadata.version("invariscope")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("invariscope runs from its source folder: it is not installed")
+    assert invariscope.__version__ == installed
+
+
+def run_fresh(script: str) -> str:
+    """What a script prints in a new interpreter, where no other test has imported anything yet."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
