@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.blocks import BLOCK_ROWS, Sums, out_of_range, sum_by_environment
+from invariscope.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.environments import Environments
-from invariscope.errors import InputError
 from invariscope.linear_algebra import spectrum
 from invariscope.losses import Loss, loss_of, score_rows
-from invariscope.moments import moments_of
+from invariscope.moments import moments_of, refuse_out_of_range
 from invariscope.targets import Target
 
 Floats = NDArray[np.float64]
@@ -42,7 +41,7 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
 
     ``theta`` (E, P) is judged on all rows; a stack (F, E, P) on the rows outside fold f, all folds in the same pass.
     """
-    _refuse_out_of_range(data, target)
+    refuse_out_of_range(data, target)
     loss = loss_of(target)
     if loss.name == "squared":
         return _evaluate_from_moments(data, target, theta)
@@ -80,7 +79,7 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
 
 def fit_own(data: Environments, target: Target) -> Heads:
     """The best head of every environment by itself."""
-    _refuse_out_of_range(data, target)
+    refuse_out_of_range(data, target)
     loss = loss_of(target)
     if loss.name == "squared":
         total = moments_of(data, target).total
@@ -103,7 +102,7 @@ def fit_shared(
 
     With ``folds`` > 1, as many heads as folds, each fitted without one of them, all in the same passes.
     """
-    _refuse_out_of_range(data, target)
+    refuse_out_of_range(data, target)
     loss = loss_of(target)
     if loss.name == "squared":
         moments = moments_of(data, target, folds)
@@ -173,23 +172,6 @@ def raw_parameters(data: Environments, loss: Loss, theta: Floats) -> tuple[Float
 def theta_of(data: Environments, weight: Floats, bias: Floats) -> Floats:
     """One row of ``theta`` from a head given in the user's own columns."""
     return np.column_stack([bias + weight @ data.blocks.shift, weight]).ravel()
-
-
-def _refuse_out_of_range(data: Environments, target: Target) -> None:
-    """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
-    key = ("in range", target.task)
-    if key in data.memo:
-        return
-    found = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range().items()}
-    largest = float(np.abs(target.values).max())
-    if target.task == "regression" and out_of_range(largest):
-        found[f'target "{data.target_name}"'] = largest
-    for what, size in found.items():
-        raise InputError(
-            f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
-            "multiply it by a constant first"
-        )
-    data.memo[key] = True
 
 
 def _newton(

@@ -51,5 +51,8 @@ def spectrum(matrix: Floats, cutoff: float = RELATIVE_CUTOFF) -> Spectrum:
     safe = np.where(scale > 0, scale, 1.0)
     scaled = matrix / safe[..., :, None] / safe[..., None, :]
     values, vectors = np.linalg.eigh((scaled + np.swapaxes(scaled, -1, -2)) / 2)
+    # the sign of an eigenvector is arbitrary: fix it, or rounding (another unit, say) would deal other random draws
+    against = np.einsum("p,...pr->...r", 1.0 / np.arange(1, matrix.shape[-1] + 1), vectors)
+    vectors = vectors * np.where(against < 0, -1.0, 1.0)[..., None, :]
     floor = cutoff * matrix.shape[-1] * np.maximum(values[..., -1:], 0.0)
     return Spectrum(scale, np.where(values > floor, values, 0.0), vectors)

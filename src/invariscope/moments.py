@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.blocks import Sums, sum_by_environment
+from invariscope.blocks import Sums, out_of_range, sum_by_environment
 from invariscope.environments import Environments
+from invariscope.errors import InputError
 from invariscope.targets import Target
 
 Floats = NDArray[np.float64]
@@ -66,6 +67,7 @@ class Moments:
 
 def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
     """Moments of all environments in one pass; row i of an environment belongs to fold i mod ``folds``."""
+    refuse_out_of_range(data, target)
     kept: dict[int, Moments] = data.memo.setdefault(("moments", target.task), {})
     if folds not in kept and folds == 1 and kept:
         whole = next(iter(kept.values())).total
@@ -73,6 +75,23 @@ def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
     if folds not in kept:
         kept[folds] = _moments_of(data, target, folds)
     return kept[folds]
+
+
+def refuse_out_of_range(data: Environments, target: Target) -> None:
+    """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
+    key = ("in range", target.task)
+    if key in data.memo:
+        return
+    found = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range().items()}
+    largest = float(np.abs(target.values).max())
+    if target.task == "regression" and out_of_range(largest):
+        found[f'target "{data.target_name}"'] = largest
+    for what, size in found.items():
+        raise InputError(
+            f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
+            "multiply it by a constant first"
+        )
+    data.memo[key] = True
 
 
 def _moments_of(data: Environments, target: Target, folds: int) -> Moments:

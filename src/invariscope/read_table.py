@@ -62,7 +62,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
     table = _checked(_arrow_table(path, kind), path)
-    return table.to_pandas(ignore_metadata=True)  # pandas' own notes would turn a named index into no column at all
+    # pandas' own notes in the file would turn a named index into no column at all
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    return frame
 
 
 def kind_of(column: pd.Series) -> str:

@@ -99,7 +99,7 @@ def audit_command(
     output.check_places([("--html", html), ("--json", json)], [data, model])
     wanted = inputs.Wanted(target, env, weight, prediction, model, features, drop, task, trust_pickle)
     with reporting(not quiet) as say:
-        say(f"reading {data.name}")
+        say("reading the table")
         prepared = inputs.prepare(NamedTable(read_table(data), data), wanted)
         found = _audited(prepared, wanted, margin, n_boot, seed, say)
         if html is not None or json is not None:

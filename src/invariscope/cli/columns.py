@@ -63,8 +63,8 @@ def quoted(names: Sequence[str]) -> list[str]:
 def some(names: Sequence[str]) -> str:
     """Names in one line: the first dozen, and how many more there are.
 
-    >>> some(["a", "b"]), some([f"x{j}" for j in range(14)])[-16:]
-    ('a, b', 'x11 and 2 more')
+    >>> some(["a", "b"]), some([f"x{j}" for j in range(14)])[-19:]
+    ('a, b', 'x10, x11 and 2 more')
     """
     shown = ", ".join(names[:NAME_LIMIT])
     return shown if len(names) <= NAME_LIMIT else f"{shown} and {len(names) - NAME_LIMIT} more"

@@ -17,8 +17,12 @@ from invariscope.datasets import Table, bike_sharing_demo, colored_digits
 #: Rain and snow, light or heavy: a few hours of heavy rain a year are no class of their own.
 WEATHER = {1: "clear", 2: "mist", 3: "rain or snow", 4: "rain or snow"}
 NAMES = {
-    "hr": "hour", "workingday": "working day", "weathersit": "weather",
-    "temp": "temperature", "hum": "humidity", "windspeed": "wind speed",
+    "hr": "hour",
+    "workingday": "working day",
+    "weathersit": "weather",
+    "temp": "temperature",
+    "hum": "humidity",
+    "windspeed": "wind speed",
 }
 SIDE = 8
 
@@ -82,7 +86,7 @@ def digits() -> Demonstration:
         env_name="environment",
         lines=(
             "Handwritten digits, red or green: a logistic model of whether a digit is 5 or more.",
-            f"Trained on {train.sum():,} images; audited on {(~train).sum():,} others, by how often colour misleads (flip).",
+            f"Trained on {train.sum():,} images; audited on {(~train).sum():,} others, by how often colour misleads.",
         ),
     )
 

@@ -92,7 +92,8 @@ def _quantity(name: str, text: str) -> str:
             return known
     others = ", ".join(criterion for criterion in CRITERIA if criterion != "regret")
     raise InputError(
-        f'--fail-on "{text}": there is no quantity "{name}"; there are regret, regret-low, p, explained, verdict, {others}'
+        f'--fail-on "{text}": there is no quantity "{name}"; there are regret, regret-low, p, explained, verdict, '
+        f"{others}"
     )
 
 

@@ -45,12 +45,14 @@ class Prepared:
 def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
     """Find the columns, load or build the model, and keep only what it reads."""
     roles = _roles(table, wanted)
+    if wanted.weight is not None and table.kinds([wanted.weight])[wanted.weight] != "numbers":
+        raise InputError(f'column "{wanted.weight}" (--weight) does not hold numbers: weights count rows')
     dropped = table.columns(wanted.drop, "--drop")
     features = table.columns(wanted.features, "--features")
     _refuse_contradictions(roles, features, dropped)
     rest = features or [name for name in table.frame.columns if name not in roles and name not in dropped]
     model: Any = None
-    task, notes = wanted.task, ()
+    notes: tuple[str, ...] = ()
     if wanted.model is not None:
         model, columns = _model_from_file(table, wanted, rest, set(dropped), bool(features))
     else:
@@ -68,7 +70,7 @@ def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
         y=table.frame[wanted.target],
         env=table.frame[wanted.env],
         weight=None if wanted.weight is None else table.frame[wanted.weight],
-        task=task,
+        task=wanted.task,
         notes=notes,
     )
 
@@ -109,7 +111,8 @@ def _numbers(table: NamedTable, names: list[str], *, named: bool) -> tuple[list[
     for kind, found in others.items():
         if found and named:
             raise InputError(
-                f'column "{found[0]}" (--features) is {kind}: encode it as numbers (one-hot for categories) or leave it out'
+                f'column "{found[0]}" (--features) is {kind}: encode it as numbers (one-hot for categories) or leave '
+                "it out"
             )
     notes = tuple(f"Left out because they are {kind}: {some(found)}." for kind, found in others.items() if found)
     return [name for name in names if kinds[name] == "numbers"], notes
@@ -142,8 +145,8 @@ def _model_of_predictions(table: NamedTable, wanted: Wanted, name: str) -> Any:
     low, high = float(data.X.min()), float(data.X.max())
     if low < 0 or high > 1:
         raise InputError(
-            f'column "{name}" (--prediction) runs from {low:g} to {high:g}: for target "{wanted.target}" with the classes '
-            f'{labels} it must hold the probability of "{target.classes[1]}", from 0 to 1'
+            f'column "{name}" (--prediction) runs from {low:g} to {high:g}: for target "{wanted.target}" with the '
+            f'classes {labels} it must hold the probability of "{target.classes[1]}", from 0 to 1'
         )
     return Split(predict=data.original(data.X[:, 0]), task="classification", classes=target.classes, name=words)
 

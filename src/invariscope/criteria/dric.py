@@ -43,9 +43,9 @@ def dric(
 
     **What it cannot tell.** f is one function shared by all environments, so with the true ratio q_f(e,e') = q_f(e,e)
     for *every* f, invariant or not. The published number measures how far the estimated ratio is off, times the
-    spread of the predictions: a predictor shrunk towards a constant scores near 0, however variant its representation is, and an
-    invariant predictor scores about 1. Use :func:`~invariscope.regret` to measure invariance; use this to compare
-    with published tables.
+    spread of the predictions: a predictor shrunk towards a constant scores near 0, however variant its representation
+    is, and an invariant predictor scores about 1. Use :func:`~invariscope.regret` to measure invariance; use this to
+    compare with published tables.
 
     Parameters
     ----------

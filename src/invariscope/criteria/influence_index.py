@@ -22,7 +22,8 @@ from invariscope.results import Floats, InfluenceResult
 from invariscope.targets import Target, target_of
 
 INTERCEPT = "(intercept)"
-NOISE_SHARE = 1e-3  # of the Hessian's trace: directions that together hold less carry noise, not structure
+FLAT = 1e-3  # of the largest curvature: flatter directions carry noise, not structure
+DAMPING = 1e-2  # of the largest curvature, where there are flat directions
 NULL_SPACE = 1e-12  # of the largest eigenvalue: below lies rounding error
 
 
@@ -61,9 +62,9 @@ def influence_index(
     Z, y, env : representation (n, d), target and environments; or one :class:`~invariscope.Environments`
     head : the model's own :class:`~invariscope.LinearHead`; without one, the pooled (ERM) head is fitted
     loss : "auto", "squared", "logistic" or "softmax"
-    damping : a number added to H's diagonal, or "auto": the largest of the small eigenvalues that together hold less
-        than 0.1 % of the trace (0 if there are none). Dead units and dependent columns make H singular; their
-        directions have no gradient and are left out.
+    damping : a number added to H's diagonal, or "auto": 0 for a healthy spectrum, 1 % of the largest eigenvalue if any
+        live one is below a thousandth of it (as in wide ReLU layers, where V is pure noise otherwise). Dead units and
+        dependent columns make H singular; their directions have no gradient and are left out.
     shuffles : how many random deals
 
     What it cannot tell: how much loss the disagreement costs (see :func:`~invariscope.regret`); V is on a logarithmic
@@ -167,15 +168,17 @@ def _damping(damping: float | str, eigenvalues: Floats, live: NDArray[np.bool_])
         if isinstance(damping, str) or not (damping >= 0 and math.isfinite(damping)):
             raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
         return float(damping), notes
-    held = np.cumsum(eigenvalues[live])  # ascending
-    small = eigenvalues[live][held <= NOISE_SHARE * held[-1]]
-    if len(small) == 0:
+    largest = float(eigenvalues[-1])
+    small = int(np.count_nonzero(eigenvalues[live] < FLAT * largest))
+    if small == 0:
         return 0.0, notes
+    added = DAMPING * largest
     notes.append(
-        f"Damping {small[-1]:.3g} was added to the Hessian: its {len(small)} smallest live directions hold less than "
-        f"{NOISE_SHARE:.1%} of its trace, and dividing by them would amplify noise."
+        f"Damping {added:.3g} ({DAMPING:.0%} of the largest curvature) was added to the Hessian: {small} of its "
+        f"directions are over {1 / FLAT:,.0f} times flatter than the steepest, and dividing by them amplifies noise. "
+        "If the columns have mixed units, put them in units of their spread first."
     )
-    return float(small[-1]), notes
+    return added, notes
 
 
 def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments) -> Target:

@@ -1,0 +1,466 @@
+"""`invariscope audit` as a user meets it: what is printed, written and refused, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from click.testing import CliRunner, Result
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import invariscope as iv
+from invariscope.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def hospitals(seed: int) -> pd.DataFrame:
+    """Three hospitals that agree about age and disagree about cholesterol; patients of both sexes."""
+    rng = np.random.default_rng(seed)
+    n = 600
+    hospital = np.repeat(["Bern <b>", "Oslo", "Rome"], n // 3)
+    age, cholesterol = rng.normal(size=(2, n))
+    days = age + np.where(hospital == "Rome", -1.5, 1.5) * cholesterol + rng.normal(size=n)
+    frame = pd.DataFrame({"hospital": hospital, "age": age, "cholesterol": cholesterol, "days in bed": days})
+    frame["ill"] = np.where(age + rng.logistic(size=n) > 0, "yes", "no")
+    frame["sex"] = np.where(np.arange(n) % 2 == 0, "f", "m")
+    frame["score"] = 2 * age + 1
+    frame["risk"] = 1 / (1 + np.exp(-age))
+    return frame.sample(frac=1, random_state=seed, ignore_index=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hospitals: pd.DataFrame) -> Path:
+    """The current folder, with `h.csv` in it."""
+    monkeypatch.chdir(tmp_path)
+    hospitals.to_csv("h.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """``run("--drop ill")`` audits days in bed by hospital with 99 draws; exceptions come out as they are."""
+
+    def call(options: str = "", *more: str, data: str = "h.csv", target: str = "days in bed") -> Result:
+        given = [data, "--target", target, "--env", "hospital", "--n-boot", "99", *options.split(), *more]
+        return CliRunner().invoke(main, ["audit", *given], catch_exceptions=False)
+
+    return call
+
+
+def numbers(run: Run, *arguments: str, **named: str) -> dict[str, Any]:
+    """Everything the command found, from the file it writes."""
+    done = run("--quiet --json found.json", *arguments, **named)
+    assert (done.exit_code, done.output) == (0, "")
+    return dict(json.loads(Path("found.json").read_text(encoding="utf-8")))
+
+
+def plain(audit: iv.Audit) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(audit.to_dict())))
+
+
+# --- what is printed and written ----------------------------------------------------------------------------------
+def test_table_page_and_numbers(run: Run) -> None:
+    done = run("--features age,cholesterol --html page.html --json numbers.json")
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert "600 rows · 3 environments · 2 features · linear head, squared loss" in done.stdout
+    assert "NOT INVARIANT   One head does not serve all 3 hospitals" in done.stdout
+    assert "They disagree mostly about cholesterol." in done.stdout
+    assert done.stdout.endswith("\nPage: page.html\nNumbers: numbers.json\n")
+    assert max(map(len, done.stdout.splitlines())) == 100
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Bern &lt;b&gt;" in page
+    assert "Bern <b>" not in page
+    for name in ("Oslo", "Rome", "cholesterol", "days in bed", "hospital"):
+        assert name in page
+    assert sorted(path.name for path in Path().iterdir()) == ["h.csv", "numbers.json", "page.html"]
+
+
+def test_no_files_unless_asked_for(run: Run) -> None:
+    done = run("--features age")
+    assert done.exit_code == 0
+    assert "Page:" not in done.stdout
+    assert [path.name for path in Path().iterdir()] == ["h.csv"]
+
+
+def test_quiet(run: Run) -> None:
+    done = run("--features age --quiet --html page.html")
+    assert (done.exit_code, done.output) == (0, "")
+    assert Path("page.html").is_file()
+
+
+def test_it_is_the_audit_of_the_library(run: Run, hospitals: pd.DataFrame) -> None:
+    found = numbers(run, "--seed", "7", "--margin", "0.5", "--drop", "score,risk")
+    expected = iv.audit(
+        None,
+        hospitals[["age", "cholesterol"]],
+        hospitals["days in bed"],
+        hospitals["hospital"],
+        n_boot=99,
+        seed=7,
+        margin=0.5,
+    )
+    assert found["results"] == plain(expected)["results"]
+    assert found["verdict"]["state"] == expected.state
+    assert (found["settings"]["seed"], found["settings"]["margin"]) == (7, 0.5)
+
+
+def test_csv_parquet_and_feather_give_the_same_numbers(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.to_parquet("h.parquet")
+    hospitals.to_feather("h.feather")
+    csv, parquet, feather = (numbers(run, data=name)["results"] for name in ("h.csv", "h.parquet", "h.feather"))
+    assert csv == parquet
+    assert csv == feather
+
+
+def test_weights_count_rows(run: Run, hospitals: pd.DataFrame) -> None:
+    twice = np.where(np.arange(len(hospitals)) % 3 == 0, 2, 1)
+    hospitals.assign(times=twice).to_parquet("weighted.parquet")
+    hospitals.loc[hospitals.index.repeat(twice)].to_parquet("repeated.parquet")
+    options = ("--features", "age,cholesterol")
+    weighted = numbers(run, *options, "--weight", "times", data="weighted.parquet")["results"]["regret"]
+    repeated = numbers(run, *options, data="repeated.parquet")["results"]["regret"]
+    assert weighted["value"] == pytest.approx(repeated["value"], rel=1e-7)
+    assert "times" not in weighted["columns"]
+
+
+@pytest.mark.parametrize(("task", "expected"), [("regression", "regression"), ("classification", "multiclass")])
+def test_task(task: str, expected: str, run: Run, hospitals: pd.DataFrame, seed: int) -> None:
+    grade = np.random.default_rng(seed).integers(0, 3, len(hospitals))
+    hospitals.assign(grade=grade).to_parquet("h.parquet")
+    found = numbers(run, "--features", "age", "--task", task, data="h.parquet", target="grade")
+    assert found["data"]["task"] == expected
+
+
+# --- which columns --------------------------------------------------------------------------------------------------
+def test_text_and_dates_are_left_out_and_named(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(day="2024-05-01").to_csv("dated.csv", index=False)
+    done = run("--json found.json", data="dated.csv")
+    assert done.exit_code == 0
+    assert "Left out because they are text: ill, sex." in done.stdout
+    assert "Left out because they are dates: day." in done.stdout
+    found = json.loads(Path("found.json").read_text())
+    assert found["data"]["columns"] == ["age", "cholesterol", "score", "risk"]
+    assert "Left out because they are text: ill, sex." in found["notes"]
+
+
+def test_features_keep_their_order_and_may_be_repeated(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(**{"a, b": 1.0 * hospitals["age"] ** 2, 'x"y': hospitals["age"] ** 3}).to_parquet("h.parquet")
+    options = ("--features", "cholesterol, age", "--features", "a, b", "--features", "age")
+    assert numbers(run, *options, data="h.parquet")["data"]["columns"] == ["cholesterol", "age", "a, b"]
+    quoted = ("--features", '"a, b",age', "--features", 'x"y')
+    assert numbers(run, *quoted, data="h.parquet")["data"]["columns"] == ["a, b", "age", 'x"y']
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--features", "age,sex"], 'column "sex" (--features) is text: encode it as numbers'),
+        (
+            ["--features", "age,colesterol"],
+            'column "colesterol" (--features) is not in h.csv: did you mean "cholesterol"?',
+        ),
+        (["--drop", "AGE"], 'column "AGE" (--drop) is not in h.csv: did you mean "age"?'),
+        (
+            ["--weight", "zzz"],
+            'column "zzz" (--weight) is not in h.csv: it has hospital, age, cholesterol, days in bed',
+        ),
+        (["--weight", "hospital"], 'column "hospital" is both --env and --weight: name two columns'),
+        (["--features", "age,days in bed"], 'column "days in bed" is --target: take it out of --features'),
+        (["--features", "age", "--drop", "age"], 'column "age" is in --features and in --drop: take it out of one'),
+        (
+            ["--drop", "age,cholesterol,score,risk"],
+            'h.csv has no column of numbers besides "days in bed" and "hospital"',
+        ),
+        (["--weight", "sex"], 'column "sex" (--weight) does not hold numbers: weights count rows'),
+        (["--prediction", "score", "--model", "m.skops"], "--model and --prediction are two ways to give one model"),
+        (["--prediction", "sex"], 'column "sex" (--prediction) does not hold numbers'),
+        (["--prediction", "nope"], 'column "nope" (--prediction) is not in h.csv'),
+        (["--model", "absent.skops"], "absent.skops: there is no such file"),
+        (["--html", "no/page.html"], "--html no/page.html: there is no folder no; make it first"),
+        (["--json", "no/n.json"], "--json no/n.json: there is no folder no; make it first"),
+        (["--html", "."], "--html . is a folder: name a file in it"),
+        (["--html", "h.csv"], "--html h.csv is read, too: choose another name"),
+        (["--html", "a", "--json", "./a"], "--json a is --html, too: choose another name"),
+        (
+            ["--fail-on", "regrett>1"],
+            'there is no quantity "regrett"; there are regret, regret-low, p, explained, verdict',
+        ),
+        (["--task", "regression", "--features", "age", "--target", "ill"], 'target "ill" holds labels, not numbers'),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_sentence(options: list[str], sentence: str, run: Run) -> None:
+    done = run("", *options)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("InputError: ")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [path.name for path in Path().iterdir()] == ["h.csv"]
+
+
+def test_the_table_itself_cannot_be_used(run: Run, hospitals: pd.DataFrame) -> None:
+    done = run(data="absent.csv")
+    assert (done.exit_code, done.stderr) == (2, "InputError: absent.csv: there is no such file\n")
+    hospitals.assign(age=hospitals["age"].where(hospitals["hospital"] != "Rome")).to_csv("holes.csv", index=False)
+    done = run(data="holes.csv")
+    assert done.exit_code == 2
+    assert 'InputError: column "age" has 200 missing values (Rome: 200 of 200). Drop the column' in done.stderr
+    assert run("--drop age", data="holes.csv").exit_code == 0
+
+
+@pytest.mark.parametrize("options", ["--margin 0", "--n-boot 9", "--seed -1", "--task poetry", "--nonsense"])
+def test_usage_errors(options: str, run: Run) -> None:
+    done = run(options)
+    assert done.exit_code == 2
+    assert "Usage: " in done.stderr
+
+
+def test_a_defect_is_not_dressed_up_as_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("invariscope.read_table.read_table", broken)
+    with pytest.raises(RuntimeError, match="a defect"):
+        run()
+
+
+# --- predictions ------------------------------------------------------------------------------------------------------
+def test_predicted_numbers(run: Run, hospitals: pd.DataFrame) -> None:
+    found = numbers(run, "--prediction", "score")
+    model = iv.Split(predict=hospitals["score"].to_numpy(), task="regression")
+    inputs = hospitals[["age", "cholesterol", "risk"]]
+    expected = plain(iv.audit(model, inputs, hospitals["days in bed"], hospitals["hospital"], n_boot=99))
+    assert found["data"]["columns"] == ["score"]
+    assert found["results"]["risk_variance"] == expected["results"]["risk_variance"]
+    assert found["results"]["dric"] == expected["results"]["dric"]
+    assert found["results"]["regret"]["value"] == expected["results"]["regret"]["value"]
+    assert found["data"]["model"] == 'the predictions in column "score"'
+
+
+@pytest.mark.parametrize("columns", [["risk"], ["risk", "age"]])
+def test_predicted_probabilities_belong_to_the_second_class(
+    columns: list[str], run: Run, hospitals: pd.DataFrame
+) -> None:
+    hospitals[["hospital", "ill", *columns]].to_parquet("p.parquet")
+    found = numbers(run, "--prediction", "risk", data="p.parquet", target="ill")
+    assert found["data"]["columns"] == ['log-odds of "yes"']
+    loss = found["results"]["worst_environment_risk"]["value"]
+    assert 0.4 < loss < 0.75  # the other way round it would be far above that of a coin, 0.69
+    assert ("dric" in found["results"]) == (len(columns) > 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "target", "sentence"),
+    [
+        (
+            "score",
+            "ill",
+            'for target "ill" with the classes no, yes it must hold the probability of "yes", from 0 to 1',
+        ),
+        ("holes", "ill", 'column "holes" has 1 missing values'),
+        ("risk", "grade", '--prediction is one column, but target "grade" has 3 classes (a, b, c)'),
+    ],
+)
+def test_predictions_that_cannot_be_used(
+    column: str, target: str, sentence: str, run: Run, hospitals: pd.DataFrame
+) -> None:
+    frame = hospitals.assign(grade=[*"abc"] * 200, holes=hospitals["risk"].where(hospitals.index > 0))
+    frame.to_csv("p.csv", index=False)
+    done = run("--prediction", column, data="p.csv", target=target)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+def fitted(frame: pd.DataFrame, columns: list[str]) -> Any:
+    return make_pipeline(StandardScaler(), LinearRegression()).fit(frame[columns], frame["days in bed"])
+
+
+def test_a_skops_model_reads_its_own_columns_in_its_own_order(run: Run, hospitals: pd.DataFrame) -> None:
+    columns = ["cholesterol", "age"]
+    model = fitted(hospitals, columns)
+    skops.io.dump(model, "m.skops")
+    found = numbers(run, "--model", "m.skops")
+    expected = iv.audit(model, hospitals[columns], hospitals["days in bed"], hospitals["hospital"], n_boot=99)
+    assert found["results"] == plain(expected)["results"]
+    assert found["data"]["columns"] == columns
+    assert numbers(run, "--model", "m.skops", "--features", "age,cholesterol")["results"] == found["results"]
+
+
+def test_a_model_may_read_text(run: Run, hospitals: pd.DataFrame) -> None:
+    encoder = OneHotEncoder(sparse_output=False)
+    model = make_pipeline(encoder, LogisticRegression()).fit(hospitals[["sex"]], hospitals["ill"])
+    skops.io.dump(model, "m.skops")
+    found = numbers(run, "--model", "m.skops", target="ill")
+    assert found["data"]["columns"] == ["sex_f", "sex_m"]
+    assert found["data"]["task"] == "binary"
+
+
+def test_a_model_fitted_on_a_bare_array_keeps_the_names_of_the_table(run: Run, hospitals: pd.DataFrame) -> None:
+    values = hospitals[["cholesterol", "age"]].to_numpy()
+    skops.io.dump(LinearRegression().fit(values, hospitals["days in bed"]), "m.skops")
+    found = numbers(run, "--model", "m.skops", "--features", "cholesterol,age")
+    assert found["data"]["columns"] == ["cholesterol", "age"]
+    done = run("--model m.skops")
+    assert done.exit_code == 2
+    assert "m.skops was fitted on 2 columns without names, 6 are given (age, cholesterol, ill, sex" in done.stderr
+    assert "name them with --features, in the order of the fit" in done.stderr
+
+
+def test_pickles_are_loaded_only_when_trusted(run: Run, hospitals: pd.DataFrame) -> None:
+    columns = ["age", "cholesterol"]
+    joblib.dump(fitted(hospitals, columns), "m.joblib")
+    skops.io.dump(fitted(hospitals, columns), "m.skops")
+    refused = run("--model m.joblib")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("InputError: m.joblib: loading a pickle runs the code inside it")
+    trusted = numbers(run, "--model", "m.joblib", "--trust-pickle")
+    assert trusted["results"] == numbers(run, "--model", "m.skops")["results"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "sentence"),
+    [
+        (["age", "height"], "", "m.skops was fitted on columns that h.csv lacks: height"),
+        (["age", "days in bed"], "", 'm.skops reads column "days in bed", which is the target: fit it without'),
+        (
+            ["age"],
+            "--features age,cholesterol",
+            "m.skops was fitted on age: leave out --features, or name exactly these",
+        ),
+        (["age"], "--drop age", 'm.skops reads column "age": take it out of --drop'),
+    ],
+)
+def test_models_that_do_not_fit_the_table(
+    columns: list[str], options: str, sentence: str, run: Run, hospitals: pd.DataFrame
+) -> None:
+    skops.io.dump(fitted(hospitals.assign(height=1.0 * hospitals.index), columns), "m.skops")
+    done = run(f"--model m.skops {options}")
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+
+
+# --- --fail-on --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("regret>0.1", "the largest regret, in "),
+        ("regret-low > 0.02", "the lower end of the largest regret, in "),
+        ("p<0.05", "p is 0.01"),
+        ("explained>=0.01", "the share the shared head explains is "),
+        ("verdict=not-invariant", "the verdict is not-invariant"),
+        ("verdict!=invariant", "the verdict is not-invariant"),
+        ("worst_environment_risk>0.5", "Risk in the worst environment is "),
+        ("regret>1e6,p<0.05", "p is 0.01"),
+    ],
+)
+def test_a_condition_that_is_met(condition: str, reason: str, run: Run) -> None:
+    done = run("--features age,cholesterol --json numbers.json --fail-on", condition)
+    assert done.exit_code == 1
+    assert "NOT INVARIANT" in done.stdout
+    assert Path("numbers.json").is_file()
+    assert done.stderr.startswith("--fail-on ")
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_condition_that_is_met_is_told_even_when_quiet(run: Run) -> None:
+    done = run("--features age,cholesterol --quiet --fail-on p<0.05 --fail-on verdict=not-invariant")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "--fail-on p<0.05: p is 0.01\n--fail-on verdict=not-invariant: the verdict is not-invariant\n"
+
+
+@pytest.mark.parametrize(
+    "condition", ["regret>1e6", "regret<0.1", "regret-low<=0.02", "p>0.05", "explained<0.01", "verdict=invariant"]
+)
+def test_a_condition_that_is_not_met(condition: str, run: Run) -> None:
+    done = run("--features age,cholesterol --fail-on", condition)
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_a_condition_that_cannot_be_judged_does_not_pass(run: Run) -> None:
+    done = run("--features age --fail-on", "calibration_variance>3")
+    assert done.exit_code == 2
+    assert "InputError: --fail-on calibration_variance>3 cannot be judged: needs class probabilities" in done.stderr
+
+
+# --- in a shell of its own ----------------------------------------------------------------------------------------
+def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "invariscope", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("folder")
+def test_from_the_shell() -> None:
+    options = ["--target", "days in bed", "--env", "hospital", "--features", "cholesterol", "--n-boot", "99"]
+    done = shell("audit", "h.csv", *options, "--fail-on", "regret>0.1", PYTHONIOENCODING="ascii")
+    assert done.returncode == 1, done.stderr
+    assert "NOT INVARIANT" in done.stdout
+    assert done.stderr.startswith("--fail-on regret>0.1: the largest regret, in ")
+    bad = shell("audit", "h.csv", *options, "--drop", "aeg")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == 'InputError: column "aeg" (--drop) is not in h.csv: did you mean "age"?\n'
+
+
+def test_version_and_help_do_not_wait_for_big_libraries() -> None:
+    assert shell("--version").stdout == f"invariscope, version {iv.__version__}\n"
+    probe = (
+        "import sys, runpy; sys.argv = ['invariscope', '--help']\n"
+        "try: runpy.run_module('invariscope', run_name='__main__')\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print(sorted({'pandas', 'sklearn', 'pyarrow', 'altair', 'rich', 'skops', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("[]\n")
+    assert "audit" in done.stdout
+    assert "demo" in done.stdout
+
+
+# --- real data ----------------------------------------------------------------------------------------------------
+def test_heart_disease_in_four_hospitals(data_file: Callable[[str], Path], run: Run) -> None:
+    names = ["age", "sex", "pain", "pressure", "cholesterol", "sugar", "ecg", "rate", "angina", "oldpeak"]
+    sites = {"cleveland": "Cleveland", "hungarian": "Budapest", "switzerland": "Zürich", "va": "Long Beach"}
+    parts = [
+        pd.read_csv(data_file(f"heart_disease/processed.{file}.data"), header=None, dtype=str)
+        .set_axis([*names, "slope", "vessels", "thal", "num"], axis=1)
+        .assign(hospital=site)
+        for file, site in sites.items()
+    ]
+    whole = pd.concat(parts)
+    whole.assign(disease=(whole.pop("num") != "0").map({True: "yes", False: "no"})).to_csv("heart.csv", index=False)
+    done = run(data="heart.csv", target="disease")
+    assert done.exit_code == 2  # "?" is missing, not text
+    assert 'InputError: column "pressure" has 59 missing values (Long Beach: 56 of 200).' in done.stderr
+    done = run("--features age,sex,pain --html heart.html", data="heart.csv", target="disease")
+    assert done.exit_code == 0, done.stderr
+    assert "920 rows · 4 environments · 3 features · linear head, log-loss" in done.stdout
+    page = Path("heart.html").read_text(encoding="utf-8")
+    for word in ("Cleveland", "Budapest", "Zürich", "Long Beach", "pain", "hospital", "disease"):
+        assert word in page

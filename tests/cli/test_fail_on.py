@@ -1,0 +1,66 @@
+"""Conditions are read strictly: a gate that was misspelt must not stand open."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from invariscope.cli.fail_on import Condition, parse
+from invariscope.criteria.registry import CRITERIA
+from invariscope.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("regret>0.1", Condition("regret", ">", 0.1)),
+        (" Regret  >=  1e-1 ", Condition("regret", ">=", 0.1)),
+        ("regret_low>-.5", Condition("regret-low", ">", -0.5)),
+        ("p<0.01", Condition("p", "<", 0.01)),
+        ("explained<=0", Condition("explained", "<=", 0.0)),
+        ("risk-variance>3", Condition("risk_variance", ">", 3.0)),
+        ("verdict=not-invariant", Condition("verdict", "=", "not-invariant")),
+        ("verdict == NOT INVARIANT", Condition("verdict", "=", "not-invariant")),
+        ("verdict!=cannot_tell_yet", Condition("verdict", "!=", "cannot-tell-yet")),
+    ],
+)
+def test_conditions(text: str, expected: Condition) -> None:
+    assert parse([text], 999) == (expected,)
+
+
+@pytest.mark.parametrize("name", [name for name in CRITERIA if name != "regret"])
+def test_every_criterion_can_be_watched(name: str) -> None:
+    assert parse([f"{name}>1"], 999) == (Condition(name, ">", 1.0),)
+
+
+def test_several() -> None:
+    assert [str(c) for c in parse(["regret>0.1, p<0.01", "explained<0.2"], 999)] == [
+        *("regret>0.1", "p<0.01", "explained<0.2"),
+    ]
+    assert parse([], 999) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ",", "regret", "regret>", ">0.1", "regret=>0.1", "regret>0.1>0.2", "regret 0.1", "0.1<regret"),
+        *("regret>0.1,", "regret>x", "regret>nan", "regret>inf", "regret>10%", "regret=0.1", "p!=0.1"),
+        *("verdict>invariant", "verdict=good", "verdict=", "nothing>1", "regret>0.1;p<0.01", "__class__>1"),
+    ],
+)
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=re.escape("--fail-on")) as caught:
+        parse([text], 999)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "n_boot"), [("p<0.001", 999), ("p<=0.0009", 999), ("p<0.01", 99)])
+def test_conditions_that_no_audit_could_meet_are_refused(text: str, n_boot: int) -> None:
+    with pytest.raises(InputError, match="can never be met: with --n-boot"):
+        parse([text], n_boot)
+
+
+@pytest.mark.parametrize("text", ["p<=0.001", "p<0.0011", "p>0.0001", "p>=0.001"])
+def test_conditions_at_the_edge_are_accepted(text: str) -> None:
+    assert len(parse([text], 999)) == 1
