@@ -183,7 +183,9 @@ class Environments:
             counts = np.add.reduceat(bad, self.offsets[:-1], dtype=np.intp)
             if counts.sum():
                 worst = int(np.argmax(counts / self.sizes))
-                more = f" ({len(suspicious) - 1} more columns have the same problem.)" if len(suspicious) > 1 else ""
+                others = [f'"{self.columns[k]}"' for k in suspicious[1:]]
+                named = ", ".join(others[:8]) + (", ..." if len(others) > 8 else "")
+                more = f" The same holds for {named}." if others else ""
                 raise InputError(
                     f'column "{self.columns[j]}" has {counts.sum()} {word} '
                     f"({self.labels[worst]}: {counts[worst]} of {self.sizes[worst]}). "

@@ -60,8 +60,8 @@ def gather(
     else:
         Z = parts.represent(X)
         columns = parts.columns(X, Z)
-        task = parts.task or task
-    standard, centre, scale = _standardised(Z)
+        task = _agreed(task, parts.task)
+    standard, centre, scale = _standardised(Z, weight)
     data = Environments(standard, y, env, weight, columns=columns, **names)
     target = target_of(data, task)
     head = None if parts is None or parts.head is None else _rescaled(parts.head, centre, scale)
@@ -97,14 +97,28 @@ def gather(
     )
 
 
-def _standardised(Z: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
+def _agreed(task: str, of_model: str | None) -> str:
+    """The task the user names and the one the model was made for, if they agree."""
+    if task == "auto" or of_model is None:
+        return of_model or task
+    if (task == "regression") != (of_model == "regression"):
+        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
+    return task
+
+
+def _standardised(Z: NDArray[Any], weight: Any) -> tuple[Floats, Floats, Floats]:
     """Columns in units of their own spread: the influence index depends on units, and mixed ones hide columns."""
     values = np.asarray(Z, dtype=np.float64)
-    centre, scale = values.mean(axis=0), values.std(axis=0)
+    share = None if weight is None else np.asarray(weight, dtype=np.float64)
+    if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
+        share = None  # refused, with its reason, when rows are grouped
+    with np.errstate(invalid="ignore"):
+        centre = np.average(values, axis=0, weights=share)
+        standard = values - np.where(np.isfinite(centre), centre, 0.0)
+        scale = np.sqrt(np.average(standard**2, axis=0, weights=share))
     centre = np.where(np.isfinite(centre), centre, 0.0)
     scale = np.where(np.isfinite(scale) & (scale > 1e-12 * np.abs(centre)), scale, 1.0)
-    scale[scale == 0] = 1.0
-    return (values - centre) / scale, centre, scale
+    return standard / scale, centre, scale
 
 
 def _rescaled(head: LinearHead, centre: Floats, scale: Floats) -> LinearHead:

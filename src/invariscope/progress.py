@@ -18,10 +18,11 @@ def reporting(progress: bool | Say) -> Iterator[Say]:
         yield lambda words: None
         return
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda words: None
         return
     with console.status("starting") as status:
-        yield lambda words: status.update(words)
+        yield lambda words: status.update(Text(words))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope.results import Estimate, Overlap, RegretResult
+from invariscope.wording import listed, percent, plural, points, pvalue, quoted, round_up
 
 NOT_INVARIANT = "NOT INVARIANT"
 INVARIANT = "INVARIANT"
@@ -71,7 +72,7 @@ def verdict_of(
     """State, headline and sentences: who disagrees, by how much and how surely; about what; what to do next."""
     state = state_of(regret, margin, alpha)
     everywhere = f"all {len(regret.labels)} {plural(env_name)}"
-    p = p_words(regret.pvalue, len(regret.null))
+    p = pvalue(regret.pvalue, len(regret.null))
     headline = {
         NOT_INVARIANT: f"One head does not serve {everywhere} ({p}).",
         INVARIANT: f"One head serves {everywhere}, as far as linear heads on these rows can tell ({p}).",
@@ -124,13 +125,12 @@ def _who(regret: RegretResult) -> str:
     (worst, most), (best, least) = ranked[0], ranked[-1]
     if most.value < VISIBLE:
         return f"Sharing one head costs none of them more loss (at most {percent(max(regret.worst_interval[1], 0.0))})."
-    text = (
-        f"Sharing one head costs {worst} {percent(most.value)} more loss than its own head would (95 %: {_range(most)})"
-    )
+    cost = f"{percent(most.value)} more loss than its own head would (95 %: {_range(most)})"
+    text = f"Sharing one head costs {quoted(worst)} {cost}"
     if best == worst:
         return f"{text}."
     cost = percent(least.value) if least.value >= VISIBLE else "nothing"
-    return f"{text}; {best} {cost} ({_range(least)})."
+    return f"{text}; {quoted(best)} {cost} ({_range(least)})."
 
 
 def _about_what(regret: RegretResult, state: str, target_name: str) -> list[str]:
@@ -153,30 +153,30 @@ def driving_columns(regret: RegretResult, count: int) -> tuple[str, ...]:
 
 
 def _next(regret: RegretResult, state: str, margin: float, env_name: str, overlap: Overlap | None) -> str:
-    apart: list[object] = []
+    apart = ""
     if overlap is not None:
-        apart = [label for label, word in zip(overlap.labels, overlap.verdicts, strict=True) if word == "none"]
+        alone = [label for label, word in zip(overlap.labels, overlap.verdicts, strict=True) if word == "none"]
+        apart = listed([quoted(label) for label in alone]) if alone else ""
     if state == NOT_INVARIANT:
+        worst = quoted(regret.worst)
         names = [name for name in driving_columns(regret, 1) if name != regret.columns[-1]]
-        look = (
-            f"look at how {names[0]} is recorded in {regret.worst}"
-            if names
-            else f"look at what sets {regret.worst} apart"
-        )
+        look = f"look at how {names[0]} is recorded in {worst}" if names else f"find out what sets {worst} apart"
         if apart:
             return (
-                f"Next: {look}; {_listed(apart)} hardly overlaps with the rest, so compare like with like (restrict or "
-                "re-weight rows) before you train an invariant model."
+                f"Next: {look}; {apart} hardly overlaps with the rest, so compare like with like (restrict or re-weight "
+                "rows) before you train an invariant model."
             )
-        return f"Next: {look}; if it is right, train an invariant model (V-REx, IRM) or keep a head per {env_name}."
+        then = "if it is right," if names else "then"
+        return f"Next: {look}; {then} train an invariant model (V-REx, IRM) or keep a head per {env_name}."
     if state == CANNOT_TELL:
         label, rows = rows_needed(regret, margin)
+        place = quoted(label)
         if math.isinf(rows):
-            return f"Next: {label} sits at the margin, where more rows will hardly settle it; another {env_name} may."
-        return f"Next: about {round_up(rows):,} more rows in {label} would settle it."
+            return f"Next: {place} sits at the margin, where more rows will hardly settle it; another {env_name} may."
+        return f"Next: about {round_up(rows):,} more rows in {place} would settle it."
     if apart:
         return (
-            f"Next: {_listed(apart)} hardly overlaps with the rest, so a shared head extrapolates there; collect "
+            f"Next: {apart} hardly overlaps with the rest, so a shared head extrapolates there; collect "
             f"{plural(env_name)} that overlap before you rely on it."
         )
     return (
@@ -187,39 +187,4 @@ def _next(regret: RegretResult, state: str, margin: float, env_name: str, overla
 
 def _range(estimate: Estimate) -> str:
     low, high = (max(end, 0.0) for end in estimate.interval)
-    return f"{100 * low:.{_decimals(high)}f}–{percent(high)}"
-
-
-def percent(share: float) -> str:
-    """A share as a person writes it: 38 %, 2.4 %, 0.31 %."""
-    return f"{100 * share:.{_decimals(share)}f} %"
-
-
-def _decimals(share: float) -> int:
-    size = abs(100 * share)
-    return 0 if size >= 10 or size == 0 else 1 if size >= 1 else 2
-
-
-def p_words(pvalue: float, draws: int) -> str:
-    """A p-value in words that does not claim more than the draws can show."""
-    if pvalue <= 1.0 / (draws + 1):
-        return f"p ≤ {pvalue:.2g}"
-    return f"p = {pvalue:.3f}" if pvalue < 0.1 else f"p = {pvalue:.2f}"
-
-
-def plural(name: str) -> str:
-    """ "site" → "sites", "country" → "countries"."""
-    if name.endswith("y") and name[-2:-1] not in "aeiou":
-        return name[:-1] + "ies"
-    return name + ("es" if name.endswith(("s", "x", "ch", "sh")) else "s")
-
-
-def round_up(rows: float) -> int:
-    """Two significant digits, upwards: no false precision in advice."""
-    step = 10 ** max(0, math.floor(math.log10(rows)) - 1)
-    return int(math.ceil(rows / step) * step)
-
-
-def _listed(labels: list[object]) -> str:
-    names = [str(label) for label in labels]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{points(low)}–{percent(high)}"

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from invariscope.report import charts, data, findings, record, wording
+from invariscope import wording
+from invariscope.report import charts, data, findings, record
 from invariscope.results import Estimate
 from invariscope.verdict import driving_columns
 

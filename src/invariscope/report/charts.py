@@ -15,7 +15,7 @@ import altair as alt
 import numpy as np
 import vl_convert
 
-from invariscope.report import wording
+from invariscope import wording
 from invariscope.report.findings import Cloud, Disagreement, Drivers
 
 #: Stand-in colour → CSS variable and the colour it has where the page's style is missing.

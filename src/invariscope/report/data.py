@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from invariscope.report import wording
+from invariscope import wording
 from invariscope.results import Estimate
 
 Floats = NDArray[np.float64]

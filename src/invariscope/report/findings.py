@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from invariscope import wording
 from invariscope.criteria.influence_index import INTERCEPT
 from invariscope.criteria.regret import LEVEL
-from invariscope.report import wording
 from invariscope.report.data import Audited, Floats
 from invariscope.verdict import driving_columns
 

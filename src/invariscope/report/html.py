@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from invariscope import wording
 from invariscope.files import write_atomically
-from invariscope.report import charts, record, sections, style, wording
+from invariscope.report import charts, record, sections, style
 from invariscope.report.data import Audited
 
 DRAWINGS: dict[str, Callable[..., Any]] = {"matrix": charts.matrix, "bars": charts.bars, "histogram": charts.histogram}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from invariscope import wording
 from invariscope.criteria.registry import CRITERIA
-from invariscope.report import wording
 from invariscope.report.data import Audited, EnvironmentRow
 from invariscope.results import DricResult, EnvironmentResult, Estimate, InfluenceResult, RegretResult
 

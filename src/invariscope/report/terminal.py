@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from invariscope.report import data, record, wording
+from invariscope import wording
+from invariscope.report import data, record
 from invariscope.report.data import Audited, EnvironmentRow
 
 #: Environments shown; the frame has them all.
@@ -91,7 +92,7 @@ def _footnotes(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> list[Rendera
     lines = [
         *((wording.MISSING, reason) for reason in record.reasons(audit, rows)),
         ("Published criteria:", _published(audit)),
-        ("Classical criteria:", _classical(audit)),
+        ("Classical criteria, of the model's own predictions:", _classical(audit)),
         *(("Note:", note) for note in record.notes(audit)),
         ("Left out:", "; ".join(f"{title} ({why.rstrip('. ')})" for title, why in record.left_out(audit))),
     ]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from invariscope.results import Estimate
-from invariscope.verdict import p_words
 
 #: Shown where a number does not exist; the reason stands in the notes.
 MISSING = "–"
@@ -101,7 +99,7 @@ def span(interval: tuple[float, float], digits: int = 3) -> str:
 
 
 def percent(share: float, *, signed: bool = False) -> str:
-    """A share as a percentage: whole from 10 % on, one decimal below.
+    """A share as a percentage: whole from 10 % on, one decimal below, two below 1 %.
 
     >>> percent(0.384), percent(0.0213), percent(0.384, signed=True), percent(-0.0321), percent(12.4)
     ('38 %', '2.1 %', '+38 %', '−3.2 %', '1,240 %')
@@ -116,16 +114,18 @@ def percent(share: float, *, signed: bool = False) -> str:
 def points(share: float) -> str:
     """A percentage without its sign, for cells and intervals.
 
-    >>> points(0.6), points(0.0004), points(0.052)
-    ('60', '0', '5.2')
+    >>> points(0.6), points(0.0004), points(0.052), points(0.00001)
+    ('60', '0.04', '5.2', '0')
     """
     if not math.isfinite(share):
         return MISSING
     value = 100 * share
     text = f"{value:.1f}"
     if abs(float(text)) >= 10:
-        text = f"{value:,.0f}"
-    text = text.removesuffix(".0").replace("-", MINUS)
+        return f"{value:,.0f}".replace("-", MINUS)
+    if abs(float(text)) < 1:
+        text = f"{value:.2f}"
+    text = text.rstrip("0").rstrip(".").replace("-", MINUS)
     return "0" if text == f"{MINUS}0" else text
 
 
@@ -152,7 +152,9 @@ def pvalue(p: float, draws: int | None = None) -> str:
         return f"p {MISSING}"
     if draws is None and p < 0.001:
         return "p < 0.001"
-    return p_words(p, sys.maxsize if draws is None else draws)
+    if draws is not None and p <= 1.0 / (draws + 1):
+        return f"p ≤ {p:.2g}"
+    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
 def count(value: float, noun: str) -> str:
@@ -167,9 +169,11 @@ def count(value: float, noun: str) -> str:
 def duration(seconds: float) -> str:
     """Hours, minutes and seconds.
 
-    >>> duration(2.3), duration(3725)
-    ('0:00:02', '1:02:05')
+    >>> duration(0.4), duration(2.3), duration(3725)
+    ('under 1 s', '0:00:02', '1:02:05')
     """
+    if seconds < 1:
+        return "under 1 s"
     whole = round(seconds)
     return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 
@@ -194,3 +198,34 @@ def listed(items: Sequence[str]) -> str:
     ('a, b and c', 'a')
     """
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
+
+
+def quoted(label: Any) -> str:
+    """A user's label inside a sentence; in quotes where it ends in a digit and a number may follow.
+
+    >>> quoted("Bern"), quoted(2010)
+    ('Bern', '"2010"')
+    """
+    text = clean(label)
+    return f'"{text}"' if text[-1].isdigit() else text
+
+
+def plural(name: str) -> str:
+    """The plural of a column's name, as far as English is regular.
+
+    >>> plural("site"), plural("country"), plural("box")
+    ('sites', 'countries', 'boxes')
+    """
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return name[:-1] + "ies"
+    return name + ("es" if name.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def round_up(rows: float) -> int:
+    """Two significant digits, upwards: no false precision in advice.
+
+    >>> round_up(1234.5), round_up(7)
+    (1300, 7)
+    """
+    step = 10 ** max(0, math.floor(math.log10(rows)) - 1)
+    return int(math.ceil(rows / step) * step)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from invariscope.report import wording
+from invariscope import wording
 from invariscope.results import Estimate
 
 
@@ -17,7 +17,8 @@ from invariscope.results import Estimate
         (0.09949, "9.9 %"),
         (0.02, "2 %"),
         (0.0, "0 %"),
-        (-0.0001, "0 %"),
+        (-0.00001, "0 %"),
+        (0.0031, "0.31 %"),
         (-0.5, "−50 %"),
         (12.4, "1,240 %"),
         (math.nan, "–"),
