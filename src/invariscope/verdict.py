@@ -104,17 +104,16 @@ def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
     The end of its interval that lies beyond the margin must come back to it; ends move with 1/√n. Infinite if that
     takes more than 100 times the rows there are.
     """
-    undecided = {k: v for k, v in regret.per_environment.items() if not math.isnan(v.value)}
-    if not undecided:
+    known = {label: found for label, found in regret.per_environment.items() if not math.isnan(found.value)}
+    if not known:
         return regret.worst, math.inf
-    label, estimate = max(undecided.items(), key=lambda item: item[1].interval[1])
-    rows = float(regret.rows[regret.labels.index(label)])
-    distance = abs(estimate.value - margin)
-    reach = estimate.interval[1] - estimate.value if estimate.value < margin else estimate.value - estimate.interval[0]
+    label, found = max(known.items(), key=lambda item: item[1].interval[1])
+    low = min(found.interval[0], regret.worst_interval[0])  # the verdict's lower end, adjusted for the search
+    reach = found.interval[1] - found.value if found.value < margin else found.value - low
+    distance = abs(found.value - margin)
     factor = (reach / distance) ** 2 if distance > 0 else math.inf
-    if factor > MOST_ROWS:
-        return label, math.inf
-    return label, max(rows * (factor - 1.0), 1.0)
+    rows = float(regret.rows[regret.labels.index(label)])
+    return label, rows * max(factor - 1.0, 0.1) if factor <= MOST_ROWS else math.inf
 
 
 def _who(regret: RegretResult) -> str:
@@ -163,12 +162,15 @@ def _next(regret: RegretResult, state: str, margin: float, env_name: str, overla
         look = f"look at how {names[0]} is recorded in {worst}" if names else f"find out what sets {worst} apart"
         if apart:
             return (
-                f"Next: {look}; {apart} hardly overlaps with the rest, so compare like with like (restrict or re-weight "
+                f"Next: {look}; {apart} hardly overlaps with the rest, so compare like with like (restrict or reweight "
                 "rows) before you train an invariant model."
             )
         then = "if it is right," if names else "then"
         return f"Next: {look}; {then} train an invariant model (V-REx, IRM) or keep a head per {env_name}."
     if state == CANNOT_TELL:
+        unknown = [label for label, found in regret.per_environment.items() if math.isnan(found.value)]
+        if unknown and regret.worst_interval[1] < margin:
+            return f"Next: {quoted(unknown[0])} is what is missing; collect rows there until its own head makes errors."
         label, rows = rows_needed(regret, margin)
         place = quoted(label)
         if math.isinf(rows):
