@@ -140,7 +140,7 @@ def audit(
     env: Any,
     *,
     baseline: Any = None,
-    criteria: Sequence[str] | None = None,
+    criteria: str | Sequence[str] | None = None,
     n_boot: int = 999,
     seed: int = 0,
     progress: bool | Say = False,
@@ -246,9 +246,10 @@ def audit(
     )
 
 
-def _chosen(names: Sequence[str] | None) -> list[Criterion]:
+def _chosen(names: str | Sequence[str] | None) -> list[Criterion]:
     if names is None:
         return list(CRITERIA.values())
+    names = [names] if isinstance(names, str) else names
     unknown = [name for name in names if name not in CRITERIA]
     if unknown:
         raise InputError(f'criterion "{unknown[0]}" is unknown: there are {", ".join(CRITERIA)}')
@@ -259,7 +260,7 @@ def _run(criterion: Criterion, material: Material, n_boot: int, seed: int) -> Re
     """Call a criterion with what its signature asks for: the first argument by its needs, options by their names."""
     offered = {
         "task": material.task,
-        "loss": material.task if "representation" in criterion.needs else "auto",
+        "loss": material.task if "representation" in criterion.needs else material.loss,
         "n_boot": n_boot,
         "shuffles": n_boot,
         "seed": seed,

@@ -16,7 +16,7 @@ from invariscope.targets import Target
 
 Floats = NDArray[np.float64]
 
-MAX_NEWTON_STEPS = 40
+MAX_NEWTON_STEPS = 100
 NEWTON_TOLERANCE = 1e-13  # of the loss: what one more step could still gain
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
 
@@ -211,7 +211,9 @@ def _newton(
         if not active.any():
             return found
         previous, previous_value = theta, value
-        theta = theta - spread(np.where(active[:, None], step, 0.0))
+        # nothing gains more than the whole loss: a step that promises to comes from a flat place far off and overshoots
+        length = active * np.minimum(1.0, value / np.where(active, gain, 1.0))
+        theta = theta - spread(length[:, None] * step)
     return evaluate(data, target, theta)
 
 

@@ -34,6 +34,7 @@ class Material:
     has: dict[str, Any]
     lacks: dict[str, str]
     judged: Environments | None
+    loss: str
     model: str
     representation: str
     notes: tuple[str, ...] = field(default=())
@@ -60,6 +61,8 @@ def gather(
     else:
         Z = parts.represent(X)
         columns = parts.columns(X, Z)
+        if not np.isfinite(Z).all():
+            _refuse_missing_inputs(X, env)
         task = _agreed(task, parts.task)
     standard, centre, scale = _standardised(Z, weight)
     data = Environments(standard, y, env, weight, columns=columns, **names)
@@ -71,16 +74,17 @@ def gather(
     predictions = _predictions(parts, X, data, target)
     judged = None
     if predictions is None:
-        lacks["predictions"] = lacks["probabilities"] = "the model was given without its predictions"
+        lacks["predictions"] = lacks["probabilities"] = lacks["scores"] = "the model was given without its predictions"
     else:
         judged = Environments(predictions, y, env, weight, **names)
         has["predictions"] = predictions
         if target.task == "regression":
+            has["scores"] = predictions
             lacks["probabilities"] = "needs class probabilities; this is a regression"
         elif parts is not None and not parts.probabilistic:
-            lacks["probabilities"] = "needs class probabilities; this model only votes"
+            lacks["probabilities"] = lacks["scores"] = "needs class probabilities; this model only votes"
         else:
-            has["probabilities"] = predictions
+            has["probabilities"] = has["scores"] = predictions
     _add_inputs(has, lacks, X, y, env, weight, names, baseline, target, parts)
     if parts is None:
         notes.append("No model was given: predictions are those of a linear head fitted on all rows.")
@@ -91,10 +95,20 @@ def gather(
         has=has,
         lacks=lacks,
         judged=judged,
+        loss="auto" if parts is None or parts.probabilistic else "zero_one",
         model="linear head fitted on the columns" if parts is None else parts.description,
         representation="the columns themselves" if parts is None else f"{parts.level} level: {parts.description}",
         notes=tuple(notes),
     )
+
+
+def _refuse_missing_inputs(X: Any, env: Any) -> None:
+    """A representation that is not finite is best explained by the user's own column, if one has holes."""
+    try:
+        values, columns = matrix_of(X)
+    except InputError:
+        return
+    Environments(values, None, env, columns=columns)
 
 
 def _agreed(task: str, of_model: str | None) -> str:
@@ -132,6 +146,10 @@ def _predictions(parts: Split | None, X: Any, data: Environments, target: Target
     if not parts.predicts:
         return None
     found = np.asarray(parts.predict(X), dtype=np.float64)
+    if target.task == "binary" and found.ndim == 1:
+        if not np.all((found >= 0) & (found <= 1)):
+            raise InputError("predictions for two classes must be probabilities of the second class, between 0 and 1")
+        found = np.column_stack([1.0 - found, found])
     if target.task == "regression" or parts.classes is None:
         return found
     absent = [label for label in target.classes if label not in parts.classes]
@@ -182,8 +200,9 @@ def _add_inputs(
     has["inputs"] = inputs
     if baseline is None:
         has["baseline"] = inputs.original(_erm_predictions(inputs, target))
-    elif isinstance(baseline, np.ndarray | list):
-        has["baseline"] = np.asarray(baseline, dtype=np.float64)
+    elif not callable(baseline) and not hasattr(baseline, "predict") and not isinstance(baseline, Split):
+        given = Split(predict=baseline, task="regression" if target.task == "regression" else "classification")
+        has["baseline"] = _predictions(given, X, inputs, target)
     else:
         found = _predictions(split(baseline), X, inputs, target)
         if found is None:

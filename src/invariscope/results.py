@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from invariscope.wording import names
+
 Floats = NDArray[np.float64]
 Label = Hashable
 
@@ -93,7 +95,8 @@ class DricResult(Result):
 @dataclass(frozen=True, kw_only=True)
 class Overlap:
     """Do the environments cover the same ground? ``effective[a, b]``: the share of the rows of ``labels[b]`` that
-    still count once they are weighted to look like ``labels[a]`` (1 = all, near 0 = no overlap)."""
+    still count once they are weighted to look like ``labels[a]`` (1 = all, near 0 = no overlap); ``pooled[b]`` the same
+    for all other environments together, and ``verdicts[b]`` what to call it."""
 
     labels: tuple[Label, ...]
     effective: Floats
@@ -121,7 +124,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return dict(zip(names(value), map(plain, value.values()), strict=True))
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

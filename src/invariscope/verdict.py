@@ -99,7 +99,7 @@ def verdict_of(
 
 
 def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
-    """The environment that keeps the question open, and about how many more rows of it would settle it.
+    """The environment that keeps the question open, and about how many more rows, there and elsewhere, would settle it.
 
     The end of its interval that lies beyond the margin must come back to it; ends move with 1/√n. Infinite if that
     takes more than 100 times the rows there are.
@@ -112,6 +112,10 @@ def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
     reach = found.interval[1] - found.value if found.value < margin else found.value - low
     distance = abs(found.value - margin)
     factor = (reach / distance) ** 2 if distance > 0 else math.inf
+    # environments count alike in the shared head, so a small one brings its noise into everyone's regret
+    fewest = int(np.argmin(regret.rows))
+    if 2 * regret.rows[fewest] < regret.rows[regret.labels.index(label)]:
+        label = regret.labels[fewest]
     rows = float(regret.rows[regret.labels.index(label)])
     return label, rows * max(factor - 1.0, 0.1) if factor <= MOST_ROWS else math.inf
 
@@ -175,7 +179,7 @@ def _next(regret: RegretResult, state: str, margin: float, env_name: str, overla
         place = quoted(label)
         if math.isinf(rows):
             return f"Next: {place} sits at the margin, where more rows will hardly settle it; another {env_name} may."
-        return f"Next: about {round_up(rows):,} more rows in {place} would settle it."
+        return f"Next: about {round_up(rows):,} more rows in {place}, and as many elsewhere, would settle it."
     if apart:
         return (
             f"Next: {apart} hardly overlaps with the rest, so a shared head extrapolates there; collect "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from invariscope.results import Estimate
+if TYPE_CHECKING:
+    from invariscope.results import Estimate
 
 #: Shown where a number does not exist; the reason stands in the notes.
 MISSING = "–"
@@ -132,6 +133,7 @@ def points(share: float) -> str:
 def change(estimate: Estimate) -> str:
     """A relative change with its 95 % interval.
 
+    >>> from invariscope.results import Estimate
     >>> change(Estimate(0.38, (0.21, 0.6))), change(Estimate(0.021, (-0.003, 0.052))), change(Estimate(0.05))
     ('+38 % (21 … 60)', '+2.1 % (−0.3 … 5.2)', '+5 %')
     """
@@ -154,7 +156,7 @@ def pvalue(p: float, draws: int | None = None) -> str:
         return "p < 0.001"
     if draws is not None and p <= 1.0 / (draws + 1):
         return f"p ≤ {p:.2g}"
-    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+    return f"p = {p:.1g}" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
 def count(value: float, noun: str) -> str:

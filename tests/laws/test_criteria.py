@@ -81,7 +81,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
 
 
-# --- the table -----------------------------------------------------------------------------------------------------
+# --- the table ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Entry:
     """How a criterion is called, what its result is made of, and which laws it obeys beyond those for all.
@@ -254,7 +254,7 @@ every_criterion = pytest.mark.parametrize("name", sorted(ENTRIES))
 every_case = pytest.mark.parametrize(("name", "task"), CASES, ids=[f"{name}-{task}" for name, task in CASES])
 
 
-# --- results as comparable parts -----------------------------------------------------------------------------------
+# --- results as comparable parts ----------------------------------------------------------------------------------
 def parts_of(result: Any, prefix: str = "") -> dict[str, Any]:
     """Fields by name, those of results inside results as ``outer.inner``; estimates as values and intervals."""
     found: dict[str, Any] = {}
@@ -344,7 +344,7 @@ def assert_identical(one: Any, other: Any) -> None:
             assert second[name] == value, name
 
 
-# --- the table is complete -------------------------------------------------------------------------------------------
+# --- the table is complete ----------------------------------------------------------------------------------------
 def test_every_registered_criterion_has_an_entry() -> None:
     assert sorted(CRITERIA) == sorted(ENTRIES)
 
@@ -381,7 +381,7 @@ def test_docstring_says_what_it_tells_and_what_it_cannot(name: str) -> None:
             assert parameter in text, parameter
 
 
-# --- the laws --------------------------------------------------------------------------------------------------------
+# --- the laws -----------------------------------------------------------------------------------------------------
 @every_case
 def test_new_names_in_the_same_order_change_names_only(name: str, task: str, seed: int) -> None:
     entry, rows = ENTRIES[name], example(task, seed)

@@ -103,7 +103,7 @@ def dric(
 
 
 def _outputs(data: Environments, values: Any, what: str) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    array = np.ascontiguousarray(values, dtype=np.float64)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:

@@ -27,7 +27,7 @@ FORMS = ("square", "split")
 
 @criterion(
     title="IRMv1 penalty",
-    needs={"predictions", "target"},
+    needs={"scores", "target"},
     better="lower",
     tells="Whether some environment would gain by scaling all predictions (or logits) up or down.",
     cannot_tell="Any difference that a common factor cannot mend; and it depends on the scale of the predictions, "

@@ -15,6 +15,7 @@ NEEDS = {
     "target": "the target",
     "predictions": "predictions",
     "probabilities": "class probabilities",
+    "scores": "predictions on a scale: numbers or class probabilities, not votes",
     "baseline": "a baseline predictor",
 }
 

@@ -53,7 +53,12 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     covariance = np.einsum("ejk,ekp->ejp", basis, fit.loss_gradient)
     covariance -= np.einsum("ej,ep,e->ejp", sums, fit.gradient, per_row)
     along = np.einsum("epr,ekp->ekr", part.inverse_root(), covariance)
-    rest = spectrum(variance - np.einsum("ejr,ekr->ejk", along, along)).root()
+    # what is left over may come out slightly negative where J was steadied: nothing is left then, in any unit of loss
+    unit = np.sqrt(np.einsum("ejj->ej", variance))
+    unit[unit == 0] = 1.0
+    left = (variance - np.einsum("ejr,ekr->ejk", along, along)) / unit[:, :, None] / unit[:, None, :]
+    values, vectors = np.linalg.eigh(left)
+    rest = unit[:, :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     # a larger own loss lowers the environment's weight in the shared head: H⁻¹ a_e g_e per unit of relative change
     reweigh = np.einsum("pq,e,eq->ep", fit.inverse, fit.weights, fit.gradient)
     # the noise level itself is estimated, from as many rows as are left when the own head is fitted (F, not χ²)

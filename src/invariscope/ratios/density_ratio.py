@@ -12,8 +12,8 @@ from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.results import Floats, Overlap
 
-GOOD, WEAK = 0.5, 0.1  # share of effective rows from which overlap is called good, and below which there is none
-LARGEST_LOG_RATIO = 700.0  # exp() of more is infinite in double precision
+GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none
+LARGEST_LOG_RATIO = 150.0  # sums of squares of exp() of more than about 340 are infinite
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,11 @@ def ratios_within(scores: Floats, environment: int) -> Floats:
 
 
 def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
-    """Effective sample sizes (Σρ)² / Σρ² of every environment re-weighted to every other and to the pooled rows."""
+    """How much of every environment is left when it is weighted to look like each other one, and like all others.
+
+    That is Kish's effective sample size (Σρ)² / Σρ² as a share of the rows, times the mean of ρ where that is below 1:
+    rows that never reach the other environment have equal weights, near 0, and must not count as overlap.
+    """
     count = len(data)
     effective, mean_ratio, pooled = np.empty((count, count)), np.empty((count, count)), np.empty(count)
     share = data.rows / data.rows.sum()
@@ -55,8 +59,10 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
         rows = slice(int(data.offsets[b]), int(data.offsets[b + 1]))
         ratio = ratios_within(log_densities[rows], b)
         weight = np.ones(len(ratio)) if data.weight is None else data.weight[rows]
-        both = np.column_stack([ratio, ratio @ share])
-        kept = (weight @ both) ** 2 / (weight @ both**2) / weight.sum()
+        others = np.where(np.arange(count) == b, 0.0, share)
+        both = np.column_stack([ratio, ratio @ others / others.sum()])
+        mean = weight @ both / weight.sum()
+        kept = mean**2 / (weight @ both**2 / weight.sum()) * np.minimum(mean, 1.0)
         effective[:, b], pooled[b] = kept[:-1], kept[-1]
         mean_ratio[:, b] = weight @ ratio / weight.sum()
     verdicts = tuple("good" if p >= GOOD else "weak" if p >= WEAK else "none" for p in pooled)
