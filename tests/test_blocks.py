@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -70,18 +70,19 @@ def test_errors_inside_threads_reach_the_caller(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_few_results_wait_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted = []
+
+    class CountingPool(ThreadPoolExecutor):
+        def submit(self, task: Any, item: Any) -> Any:  # type: ignore[override]
+            submitted.append(item)
+            return super().submit(task, item)
+
     monkeypatch.setattr(blocks, "workers", lambda: 2)
-    begun, lock = [], threading.Lock()
-
-    def task(item: int) -> int:
-        with lock:
-            begun.append(item)
-        return item
-
-    results = blocks._in_threads(task, list(range(100)))
-    assert next(results) == 0
-    assert len(begun) <= 6  # two per thread waiting, and the one handed out
-    assert list(results) == list(range(1, 100))
+    monkeypatch.setattr(blocks, "ThreadPoolExecutor", CountingPool)
+    results = blocks._in_threads(lambda item: item, list(range(100)))
+    for expected in range(100):
+        assert next(results) == expected
+        assert len(submitted) <= expected + 1 + 4  # two per thread
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------

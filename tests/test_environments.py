@@ -72,6 +72,9 @@ def test_rows_keep_their_order_within_an_environment() -> None:
     assert data.X.ravel().tolist() == [1, 4, 7, 0, 2, 6, 3, 5]
     assert data.order is not None
     assert data.order.tolist() == [1, 4, 7, 0, 2, 6, 3, 5]
+    many = Environments(np.arange(1000.0), None, np.arange(1000) * 7 % 5)
+    for label in range(5):
+        assert (np.diff(many[label].X[:, 0]) > 0).all()
 
 
 @settings(deadline=None)

@@ -89,7 +89,7 @@ class Audit:
         """The result of one criterion."""
         if name in self.results:
             return self.results[name]
-        raise KeyError(f"{name}: {self.left_out.get(name, 'there is no such criterion')}")
+        raise KeyError(f"{name}: {self.left_out.get(name) or 'there are ' + ', '.join(self.results)}")
 
     def frame(self) -> pd.DataFrame:
         """One row per environment: rows, losses, regret with its interval, and what else is known of it."""
@@ -128,6 +128,16 @@ class Audit:
         from invariscope.report import terminal
 
         return terminal.table(self)
+
+    def __str__(self) -> str:
+        from io import StringIO
+
+        from rich.console import Console
+
+        console = Console(file=StringIO(), width=100)
+        with console.capture() as shown:
+            console.print(self)
+        return shown.get()
 
     def __repr__(self) -> str:
         return f"<Audit of {self.data.rows} rows in {len(self.data.labels)} environments: {self.verdict}>"
@@ -185,6 +195,7 @@ def audit(
     They disagree mostly about x1.
     """
     started = time.perf_counter()
+    _refuse_settings(margin, alpha)
     chosen = _chosen(criteria)
     with reporting(progress) as say:
         say("reading the model and the data")
@@ -244,6 +255,12 @@ def audit(
         ),
         notes=material.notes,
     )
+
+
+def _refuse_settings(margin: Any, alpha: Any) -> None:
+    for name, value in (("margin", margin), ("alpha", alpha)):
+        if not isinstance(value, int | float) or not 0 < value < 1:
+            raise InputError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.02 for 2 %")
 
 
 def _chosen(names: str | Sequence[str] | None) -> list[Criterion]:

@@ -6,10 +6,14 @@ import os
 import secrets
 from pathlib import Path
 
+from invariscope.errors import InputError
+
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write under a temporary name in the same folder, then rename: nobody ever sees half a file."""
     target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f'cannot write {target}: there is no folder "{target.parent}". Create it first.')
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

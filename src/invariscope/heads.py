@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class Heads:
     loss: Floats
     gradient: Floats
     hessian: Floats
+    converged: bool = True
 
 
 def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
@@ -214,7 +215,7 @@ def _newton(
         # nothing gains more than the whole loss: a step that promises to comes from a flat place far off and overshoots
         length = active * np.minimum(1.0, value / np.where(active, gain, 1.0))
         theta = theta - spread(length[:, None] * step)
-    return evaluate(data, target, theta)
+    return replace(evaluate(data, target, theta), converged=False)
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-RELATIVE_CUTOFF = 1e-11  # of the largest eigenvalue, after scaling to unit diagonal: below lies rounding error
+RELATIVE_CUTOFF = 1e-13  # of the largest eigenvalue, after scaling to unit diagonal: below lies rounding error
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class LogisticLoss:
         return np.logaddexp(0.0, scores[:, 0]) - y * scores[:, 0]
 
     def residual(self, scores: Floats, y: Floats) -> Floats:
-        return expit(scores) - y[:, None]
+        return np.asarray(expit(scores) - y[:, None])
 
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
         curvature = self._curvature(scores)

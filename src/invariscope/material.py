@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from invariscope.criteria.regret import refuse_too_few_rows
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.heads import fit_shared
@@ -65,8 +66,10 @@ def gather(
             _refuse_missing_inputs(X, env)
         task = _agreed(task, parts.task)
     standard, centre, scale = _standardised(Z, weight)
-    data = Environments(standard, y, env, weight, columns=columns, **names)
+    data = Environments(standard, y, env, weight, columns=_short_names(columns), **names)
+    _refuse_unknown_classes(data, parts)
     target = target_of(data, task)
+    refuse_too_few_rows(data, target)
     head = None if parts is None or parts.head is None else _rescaled(parts.head, centre, scale)
     has: dict[str, Any] = {"representation": data, "target": target}
     lacks: dict[str, str] = {}
@@ -85,9 +88,17 @@ def gather(
             lacks["probabilities"] = lacks["scores"] = "needs class probabilities; this model only votes"
         else:
             has["probabilities"] = has["scores"] = predictions
-    _add_inputs(has, lacks, X, y, env, weight, names, baseline, target, parts)
+    has["inputs"], on_representation = _inputs(X, y, env, weight, names, data)
+    if on_representation:
+        notes.append(f"DRIC and overlap are measured on the representation: {on_representation}")
+    has["baseline"] = _baseline(baseline, X, has["inputs"], target)
     if parts is None:
         notes.append("No model was given: predictions are those of a linear head fitted on all rows.")
+    elif parts.level == "representation" and parts.head is None:
+        notes.append(
+            "The model's last step is not linear. The regret is that of a linear head on its inputs; risks are those "
+            "of the model itself."
+        )
     return Material(
         data=data,
         task=target.task,
@@ -126,7 +137,7 @@ def _standardised(Z: NDArray[Any], weight: Any) -> tuple[Floats, Floats, Floats]
     share = None if weight is None else np.asarray(weight, dtype=np.float64)
     if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
         share = None  # refused, with its reason, when rows are grouped
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         centre = np.average(values, axis=0, weights=share)
         standard = values - np.where(np.isfinite(centre), centre, 0.0)
         scale = np.sqrt(np.average(standard**2, axis=0, weights=share))
@@ -152,12 +163,6 @@ def _predictions(parts: Split | None, X: Any, data: Environments, target: Target
         found = np.column_stack([1.0 - found, found])
     if target.task == "regression" or parts.classes is None:
         return found
-    absent = [label for label in target.classes if label not in parts.classes]
-    if absent:
-        raise InputError(
-            f'target "{data.target_name}" has class "{absent[0]}", which the model does not know: it was fitted on '
-            f"{', '.join(map(str, parts.classes))}"
-        )
     order = [parts.classes.index(label) for label in target.classes]
     if len(order) == len(parts.classes):
         return found[:, order]
@@ -178,33 +183,45 @@ def _erm_predictions(data: Environments, target: Target) -> Floats:
     return LinearHead(np.eye(loss.n_scores), np.zeros(loss.n_scores)).probabilities(scores)
 
 
-def _add_inputs(
-    has: dict[str, Any],
-    lacks: dict[str, str],
-    X: Any,
-    y: Any,
-    env: Any,
-    weight: Any,
-    names: dict[str, str | None],
-    baseline: Any,
-    target: Target,
-    parts: Split | None,
-) -> None:
-    """Numeric inputs and the predictions of the baseline on them, for criteria that compare with ERM on x."""
+def _inputs(
+    X: Any, y: Any, env: Any, weight: Any, names: dict[str, str | None], data: Environments
+) -> tuple[Environments, str]:
+    """Numeric inputs for density ratios; the representation, and why, where the inputs are not numbers."""
     try:
-        inputs = Environments(X, y, env, weight, **names)
+        return Environments(X, y, env, weight, **names), ""
     except InputError as error:
-        lacks["inputs"] = f"needs numeric inputs: {error}"
-        lacks["baseline"] = lacks["inputs"]
-        return
-    has["inputs"] = inputs
+        return data, f"the inputs are not all usable numbers ({str(error).partition('. ')[0]})."
+
+
+def _baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> Floats:
+    """Predictions of the baseline, in the user's row order: linear ERM on the inputs unless one is given."""
     if baseline is None:
-        has["baseline"] = inputs.original(_erm_predictions(inputs, target))
-    elif not callable(baseline) and not hasattr(baseline, "predict") and not isinstance(baseline, Split):
-        given = Split(predict=baseline, task="regression" if target.task == "regression" else "classification")
-        has["baseline"] = _predictions(given, X, inputs, target)
+        return inputs.original(_erm_predictions(inputs, target))
+    if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
+        parts = split(baseline)
     else:
-        found = _predictions(split(baseline), X, inputs, target)
-        if found is None:
-            raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")
-        has["baseline"] = found
+        parts = Split(predict=baseline, task="regression" if target.task == "regression" else "classification")
+    found = _predictions(parts, X, inputs, target)
+    if found is None:
+        raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")
+    return found
+
+
+def _refuse_unknown_classes(data: Environments, parts: Split | None) -> None:
+    if parts is None or parts.classes is None or data.y is None:
+        return
+    found = data.classes if data.classes is not None else tuple(np.unique(data.y).tolist())
+    absent = [label for label in found if label not in parts.classes]
+    if len(absent) > 20:
+        return  # numbers, not classes: refused as such
+    if absent:
+        raise InputError(
+            f'target "{data.target_name}" has class "{absent[0]}", which the model does not know: it was fitted on '
+            f"{', '.join(map(str, parts.classes))}"
+        )
+
+
+def _short_names(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Names without the step that made them ("onehotencoder__city_Bern" → "city_Bern"), if they stay apart."""
+    short = tuple(name.rpartition("__")[2] or name for name in columns)
+    return short if len(set(short)) == len(columns) else columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ PICKLES = (".pkl", ".pickle", ".joblib")
 #: settings, numbers and other (checked) parts; none runs code when it is rebuilt. Trees are left out on purpose:
 #: a forged one can make scikit-learn read memory outside its arrays.
 PLAIN_PARTS = (
+    "numpy.dtype",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.metrics._scorer._PassthroughScorer",
@@ -32,13 +34,13 @@ PLAIN_PARTS = (
 )
 
 
-def load_model(path: str | Path, *, trust_pickle: bool = False) -> Any:
+def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequence[str] = ()) -> Any:
     """Read a fitted model from a file.
 
-    ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts. ``.pkl``,
-    ``.pickle`` and ``.joblib`` files are read only with ``trust_pickle=True``, because reading them runs whatever
-    code is inside. The flag does not widen what is accepted from ``.skops`` files: in a comparison of several
-    models only some may be the user's own.
+    ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts, and the types
+    named in ``trusted`` (trees, say, or your own). ``.pkl``, ``.pickle`` and ``.joblib`` files are read only with
+    ``trust_pickle=True``, because reading them runs whatever code is inside. The flag does not widen what is accepted
+    from ``.skops`` files: in a comparison of several models only some may be the user's own.
 
     It cannot tell whether the model inside is the one you mean, or whether it was trained on columns like yours.
 
@@ -61,7 +63,7 @@ def load_model(path: str | Path, *, trust_pickle: bool = False) -> Any:
     if not path.is_file():
         raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
     if suffix == ".skops":
-        return _load_skops(path)
+        return _load_skops(path, trusted)
     if not trust_pickle:
         raise InputError(
             f"{path}: loading a pickle runs the code inside it; pass --trust-pickle if you made it yourself "
@@ -70,21 +72,21 @@ def load_model(path: str | Path, *, trust_pickle: bool = False) -> Any:
     return _load_pickle(path)
 
 
-def _load_skops(path: Path) -> Any:
+def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
     try:
         import skops.io
     except ImportError as error:
         raise InputError(f"{path}: reading .skops files needs the package skops (pip install skops)") from error
     data = path.read_bytes()  # once, so that what is checked is what is loaded
     try:
-        unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in PLAIN_PARTS]
+        unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in (*PLAIN_PARTS, *trusted)]
         if not unknown:
-            return skops.io.loads(data, trusted=list(PLAIN_PARTS))
+            return skops.io.loads(data, trusted=[*PLAIN_PARTS, *trusted])
     except Exception as error:  # a damaged file can fail anywhere in the reader
         raise InputError(f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)})") from error
     raise InputError(
-        f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know them, load the file in Python "
-        f"with skops.io.load(path, trusted={unknown}) and give the model to iv.audit"
+        f"{path} holds types that are not trusted: {', '.join(unknown)}. If you made the file yourself, pass "
+        f"{' '.join(f'--trust {name}' for name in unknown)}"
     )
 
 

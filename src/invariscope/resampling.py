@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.environments import Environments
+from invariscope.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -16,6 +17,13 @@ def folds_by_environment(data: Environments, folds: int, rng: np.random.Generato
     for start, stop in zip(data.offsets[:-1], data.offsets[1:], strict=True):
         out[start:stop] = rng.permutation(np.arange(stop - start) % folds)
     return out
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The one source of randomness of a call."""
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed is {seed!r}: give a whole number of at least 0")
+    return np.random.default_rng(seed)
 
 
 def pvalue(observed: float, null: Floats) -> float:

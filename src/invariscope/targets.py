@@ -54,8 +54,11 @@ def target_of(data: Environments, task: str = "auto") -> Target:
         consecutive = whole and len(distinct) <= 10 and distinct[0] in (0, 1) and np.ptp(distinct) == len(distinct) - 1
         if len(distinct) != 2 and not (consecutive and len(distinct) > 2):
             return _checked_numbers(data, values)
-    if len(distinct) > 1000:
-        raise InputError(f'target "{data.target_name}" has {len(distinct)} different values: too many to be classes')
+    if len(distinct) > 100:
+        raise InputError(
+            f'target "{data.target_name}" has {len(distinct)} different numbers: too many to be classes. If the model '
+            'is a classifier, this is not its target; if it is a regression, say task="regression".'
+        )
     if len(distinct) < 2:
         raise InputError(f'target "{data.target_name}" has only one value: there is nothing to predict')
     classes = tuple(int(v) if v == round(v) else float(v) for v in distinct.tolist())

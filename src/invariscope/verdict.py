@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +72,8 @@ def verdict_of(
 ) -> Verdict:
     """State, headline and sentences: who disagrees, by how much and how surely; about what; what to do next."""
     state = state_of(regret, margin, alpha)
-    everywhere = f"all {len(regret.labels)} {plural(env_name)}"
+    count = len(regret.labels)
+    everywhere = f"{'both' if count == 2 else f'all {count}'} {plural(env_name)}"
     p = pvalue(regret.pvalue, len(regret.null))
     headline = {
         NOT_INVARIANT: f"One head does not serve {everywhere} ({p}).",
@@ -128,7 +130,8 @@ def _who(regret: RegretResult) -> str:
     (worst, most), (best, least) = ranked[0], ranked[-1]
     if most.value < VISIBLE:
         return f"Sharing one head costs none of them more loss (at most {percent(max(regret.worst_interval[1], 0.0))})."
-    cost = f"{percent(most.value)} more loss than its own head would (95 %: {_range(most)})"
+    allowed = Estimate(most.value, regret.worst_interval)  # the interval that allows for having picked the worst
+    cost = f"{percent(most.value)} more loss than its own head would (95 %: {_range(allowed)})"
     text = f"Sharing one head costs {quoted(worst)} {cost}"
     if best == worst:
         return f"{text}."
@@ -155,26 +158,49 @@ def driving_columns(regret: RegretResult, count: int) -> tuple[str, ...]:
     return tuple(regret.columns[j] for j in order if total[j] >= 0.1 * total.sum())
 
 
+def odd_one_out(regret: RegretResult) -> object:
+    """The environment whose head suits the others least, and theirs it: of three or more, the one to look at.
+
+    The largest regret may be that of a bystander which the odd one's pull on the shared head has hurt.
+    """
+    if len(regret.labels) < 3:
+        return regret.worst
+    off = np.where(np.eye(len(regret.labels), dtype=bool), np.nan, regret.pairs)
+    if np.isnan(off).all():
+        return regret.worst
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a row without any number: its own head makes no error
+        strange = np.nan_to_num(np.nanmedian(off, axis=0)) + np.nan_to_num(np.nanmedian(off, axis=1))
+    return regret.labels[int(np.argmax(strange))]
+
+
 def _next(regret: RegretResult, state: str, margin: float, env_name: str, overlap: Overlap | None) -> str:
     apart = ""
     if overlap is not None:
         alone = [label for label, word in zip(overlap.labels, overlap.verdicts, strict=True) if word == "none"]
-        apart = listed([quoted(label) for label in alone]) if alone else ""
+        if len(alone) == len(overlap.labels):
+            apart = f"the {plural(env_name)} hardly overlap"
+        elif alone:
+            verb = "hardly overlaps" if len(alone) == 1 else "hardly overlap"
+            apart = f"{listed([quoted(label) for label in alone])} {verb} with the rest"
     if state == NOT_INVARIANT:
-        worst = quoted(regret.worst)
+        worst = quoted(odd_one_out(regret))
         names = [name for name in driving_columns(regret, 1) if name != regret.columns[-1]]
         look = f"look at how {names[0]} is recorded in {worst}" if names else f"find out what sets {worst} apart"
         if apart:
             return (
-                f"Next: {look}; {apart} hardly overlaps with the rest, so compare like with like (restrict or reweight "
+                f"Next: {look}; {apart}, so compare like with like (restrict or reweight "
                 "rows) before you train an invariant model."
             )
         then = "if it is right," if names else "then"
         return f"Next: {look}; {then} train an invariant model (V-REx, IRM) or keep a head per {env_name}."
     if state == CANNOT_TELL:
         unknown = [label for label, found in regret.per_environment.items() if math.isnan(found.value)]
-        if unknown and regret.worst_interval[1] < margin:
-            return f"Next: {quoted(unknown[0])} is what is missing; collect rows there until its own head makes errors."
+        if unknown and not regret.worst_interval[0] > margin and not regret.worst_interval[1] >= margin:
+            return (
+                f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; audit rows that no model was "
+                "trained on, and more of them."
+            )
         label, rows = rows_needed(regret, margin)
         place = quoted(label)
         if math.isinf(rows):
@@ -182,7 +208,7 @@ def _next(regret: RegretResult, state: str, margin: float, env_name: str, overla
         return f"Next: about {round_up(rows):,} more rows in {place}, and as many elsewhere, would settle it."
     if apart:
         return (
-            f"Next: {apart} hardly overlaps with the rest, so a shared head extrapolates there; collect "
+            f"Next: {apart}, so a shared head extrapolates there; collect "
             f"{plural(env_name)} that overlap before you rely on it."
         )
     return (

@@ -40,7 +40,7 @@ def assert_equals(result, expected, *, rtol=1e-6):
     np.testing.assert_allclose(result.influences, influences, rtol=rtol, atol=rtol * np.abs(influences).max())
 
 
-# --- the slow reference -------------------------------------------------------------------------------------------------
+# --- the slow reference ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("task", "loss"), [("regression", "squared"), ("binary", "logistic")])
 @pytest.mark.parametrize(("sizes", "d"), [((40, 60), 2), ((50, 30, 40), 3)])
 def test_equals_the_reference_with_a_fitted_head(task, loss, sizes, d, seed):
@@ -82,7 +82,7 @@ def test_two_scores_and_one_score_tell_the_same_story(seed):
     twin = LinearHead(np.vstack([-head.weight / 2, head.weight / 2]), [-head.bias[0] / 2, head.bias[0] / 2])
     one, two = (influence_index(X, y, env, head=h, damping=0.0, shuffles=199, seed=seed) for h in (head, twin))
     np.testing.assert_allclose(two.influences[:, 4:] - two.influences[:, :4], one.influences, rtol=1e-8)
-    assert two.value == pytest.approx(one.value - math.log(2), abs=1e-8)  # each score takes half: ‖(v/2, −v/2)‖² = ½ ‖v‖²
+    assert two.value == pytest.approx(one.value - math.log(2), abs=1e-8)  # ‖(v/2, −v/2)‖² = ½ ‖v‖²
     assert abs(two.pvalue - one.pvalue) < 0.2
 
 
@@ -95,7 +95,7 @@ def test_a_given_fitted_head_gives_what_fitting_gives(seed):
     np.testing.assert_allclose(given.shuffled, fitted.shuffled, atol=1e-8)
 
 
-# --- the closed form ------------------------------------------------------------------------------------------------------
+# --- the closed form -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("sigma", [(0.5, 1.5), (2.0, 0.5), (1.0, 2.0), (3.0, 1.0)])
 def test_equals_the_closed_form(sigma, seed):
     # one sample of 400,000 rows per domain has a standard error of 0.005 to 0.010: the mean of four is held to 0.03
@@ -122,7 +122,7 @@ def test_index_of_vectors_by_hand():
     assert index_of(np.ones((3, 2)))[0] == -math.inf
 
 
-# --- shuffles -------------------------------------------------------------------------------------------------------------
+# --- shuffles --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("task", "sizes"), [("regression", (150, 150, 150)), ("binary", (60, 150, 400)), ("multiclass", (200, 300))]
 )
@@ -191,7 +191,7 @@ def test_same_seed_same_answer_and_row_order_does_not_matter(seed):
     np.testing.assert_allclose(moved.shuffled, first.shuffled, atol=1e-7)
 
 
-# --- singular and flat Hessians -------------------------------------------------------------------------------------------
+# --- singular and flat Hessians --------------------------------------------------------------------------------------
 def test_dead_units_and_duplicated_columns_are_left_out_and_reported(seed):
     X, y, env = rows_of("regression", (150, 200), 3, seed)
     clean = influence_index(X, y, env, damping=0.0, shuffles=99)
@@ -267,11 +267,13 @@ def test_damping_of_the_user_is_honoured(seed):
         np.testing.assert_allclose(result.eigenvalues, np.linalg.eigvalsh(gram)[::-1], rtol=1e-9)
 
 
-# --- what comes back ------------------------------------------------------------------------------------------------------
+# --- what comes back -------------------------------------------------------------------------------------------------
 def test_keys_names_and_shapes(seed):
     X, y, env = rows_of("multiclass", (150, 200), 2, seed)
     frame = pd.DataFrame(X, columns=["age", "dose"])
-    result = influence_index(frame, np.array(["mild", "none", "severe"])[y], np.array(["Bern", "Oslo"])[env], shuffles=99)
+    result = influence_index(
+        frame, np.array(["mild", "none", "severe"])[y], np.array(["Bern", "Oslo"])[env], shuffles=99
+    )
     assert result.labels == ("Bern", "Oslo")
     assert result.parameters == tuple(
         f"{column} [{label}]" for label in ("mild", "none", "severe") for column in ("age", "dose", INTERCEPT)
@@ -313,7 +315,7 @@ def test_environments_that_pull_alike_have_no_index(seed):
     assert result.pvalue == 1.0
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 def test_errors_are_readable(seed):
     X, y, env = rows_of("regression", (60, 60), 3, seed)
     with pytest.raises(InputError, match="the head has 2 weights but the representation has 3 columns"):

@@ -217,7 +217,7 @@ def test_criteria_are_registered_with_their_needs():
     for name, need in {
         "risk_variance": "predictions",
         "worst_environment_risk": "predictions",
-        "irm_penalty": "predictions",
+        "irm_penalty": "scores",
         "calibration_variance": "probabilities",
     }.items():
         entry = CRITERIA[name]

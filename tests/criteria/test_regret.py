@@ -45,7 +45,7 @@ def values(result):
     return np.array([estimate.value for estimate in result.per_environment.values()])
 
 
-# --- the slow reference -------------------------------------------------------------------------------------------------
+# --- the slow reference ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("task", CLASSES)
 @pytest.mark.parametrize(("sizes", "d"), [((60, 90), 2), ((120, 80, 150), 4), ((70, 70, 70, 70), 1)])
 def test_equals_the_reference(task, sizes, d, seed):
@@ -89,7 +89,7 @@ def test_score_test_draws_have_the_mean_of_their_law(seed):
     assert mean == pytest.approx(4 * (3 - 1), rel=0.1)  # close to the free parameters: (environments − 1) heads of 4
 
 
-# --- by hand --------------------------------------------------------------------------------------------------------------
+# --- by hand ---------------------------------------------------------------------------------------------------------
 def slopes_by_hand(slopes, noises, spreads, rows, rng):
     """One centred column, y = slope_e z + noise_e: everything has a closed form."""
     z = np.concatenate([s * rng.standard_normal(n) for s, n in zip(spreads, rows, strict=True)])
@@ -143,7 +143,7 @@ def test_equals_the_truth_of_the_structural_equations(seed):
         assert estimate.value == pytest.approx(data.truth["erm_regret"][label], abs=0.02)
 
 
-# --- peers ----------------------------------------------------------------------------------------------------------------
+# --- peers -----------------------------------------------------------------------------------------------------------
 def test_squared_losses_equal_statsmodels(seed):
     statsmodels = pytest.importorskip("statsmodels.api")
     X, y, env = world("regression", (90, 140), 3, seed)
@@ -157,30 +157,28 @@ def test_squared_losses_equal_statsmodels(seed):
     own_risk = 2 * fit.losses[:, 1] / fit.rows
     shared = statsmodels.WLS(y, design, weights=(1 / (own_risk * fit.rows))[env]).fit()
     residual = y - shared.predict(design)
-    np.testing.assert_allclose(
-        2 * fit.losses[:, 0], [np.sum(residual[env == e] ** 2) for e in range(2)], rtol=1e-10
-    )
+    np.testing.assert_allclose(2 * fit.losses[:, 0], [np.sum(residual[env == e] ** 2) for e in range(2)], rtol=1e-10)
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_log_losses_equal_scikit_learn(task, seed):
     X, y, env = world(task, (150, 250), 3, seed)
-    fit = fit_of(X, y, env)
+    fit = fit_of(X, y, env)  # labels are smoothed by a millionth here: the sixth digit may differ
     exact = {"C": np.inf, "tol": 1e-10, "max_iter": 10_000}
     for e in range(2):
         own = LogisticRegression(**exact).fit(X[env == e], y[env == e])
         assert fit.losses[e, 1] / fit.rows[e] == pytest.approx(
-            log_loss(y[env == e], own.predict_proba(X[env == e])), rel=1e-7
+            log_loss(y[env == e], own.predict_proba(X[env == e])), rel=1e-5
         )
     share = (1 / fit.losses[:, 1])[env]
     shared = LogisticRegression(**exact).fit(X, y, sample_weight=share / share.mean())
     for e in range(2):
         assert fit.losses[e, 0] / fit.rows[e] == pytest.approx(
-            log_loss(y[env == e], shared.predict_proba(X[env == e])), rel=1e-6
+            log_loss(y[env == e], shared.predict_proba(X[env == e])), rel=1e-5
         )
 
 
-# --- what comes back ------------------------------------------------------------------------------------------------------
+# --- what comes back -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("labels", [["north", "south", "west"], [2019, 2020, 2021], ["2024-01", "2024-02", "2024-03"]])
 @pytest.mark.parametrize("task", CLASSES)
 def test_keys_and_shapes(labels, task, seed):
@@ -233,7 +231,7 @@ def test_environments_may_be_grouped_before(seed):
     assert grouped.statistic == pytest.approx(shuffled.statistic, rel=1e-6)
 
 
-# --- maps that must not matter --------------------------------------------------------------------------------------------
+# --- maps that must not matter ---------------------------------------------------------------------------------------
 MAPS = {
     "shrunk": lambda X, rng: 1e-6 * X,
     "shifted": lambda X, rng: X + 1000.0,
@@ -314,7 +312,7 @@ def test_constant_and_duplicated_columns_change_nothing_and_are_noted(task, seed
     assert "constant: site" in after.notes[0]
 
 
-# --- triviality -----------------------------------------------------------------------------------------------------------
+# --- triviality ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("task", CLASSES)
 def test_a_constant_representation_explains_nothing(task, seed):
     data = null_same_law(n=400, task=task, seed=seed)
@@ -331,7 +329,7 @@ def test_explained_is_the_share_of_held_out_loss(seed):
     assert regret(data.X, data.y, data.env, n_boot=99).explained == pytest.approx(0.5, abs=0.02)
 
 
-# --- drivers and pairs ----------------------------------------------------------------------------------------------------
+# --- drivers and pairs -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("task", ["regression", "binary"])
 @pytest.mark.parametrize("guilty", [0, 2, 4])
 def test_drivers_add_up_and_name_the_guilty_column(task, guilty, seed):
@@ -379,7 +377,7 @@ def test_pairs_are_freed_from_the_noise_of_the_other_head(seed):
     assert abs(np.mean(found)) < 0.01 + 4 * error
 
 
-# --- nothing to compare with ------------------------------------------------------------------------------------------------
+# --- nothing to compare with -----------------------------------------------------------------------------------------
 def test_separable_classes_have_no_regret_and_say_so(seed):
     rng = np.random.default_rng(seed)
     env = np.repeat(["clear", "mixed", "other"], 200)
@@ -435,7 +433,7 @@ def test_unusable_settings_are_refused(seed):
         regret(X, y, np.zeros(len(y)))
 
 
-# --- intervals, piece by piece ----------------------------------------------------------------------------------------------
+# --- intervals, piece by piece ---------------------------------------------------------------------------------------
 def test_draws_are_centred_and_scale_with_the_rows(seed):
     data = null_shifted(n=(150, 400), d=3, environments=2, seed=seed)
     fit = fit_of(data.X, data.y, data.env)
@@ -473,7 +471,7 @@ def test_inversion_of_pure_shift_and_of_pure_scale(seed):
 def test_intervals_shrink_with_rows(seed):
     widths = []
     for n in (200, 20_000):
-        Z, y, env, truth, _ = slopes_by_hand((0.5, -0.5), (1.0, 1.0), (1.0, 1.0), (n, n), np.random.default_rng(seed))
+        Z, y, env, _, _ = slopes_by_hand((0.5, -0.5), (1.0, 1.0), (1.0, 1.0), (n, n), np.random.default_rng(seed))
         low, high = regret(Z, y, env, n_boot=499).interval
         widths.append(high - low)
     assert widths[0] / widths[1] == pytest.approx(10, rel=0.5)
@@ -484,7 +482,8 @@ def test_intervals_shrink_with_rows(seed):
 def test_many_copies_of_the_same_rows_keep_the_value(seed):
     """Rows given k times: noise corrections shrink like 1/k, the in-sample excess stays."""
     X, y, env = world("regression", (200, 200), 2, seed)
-    once, often = regret(X, y, env, n_boot=99), regret(*(np.repeat(part, 100, axis=0) for part in (X, y, env)), n_boot=99)
+    once = regret(X, y, env, n_boot=99)
+    often = regret(*(np.repeat(part, 100, axis=0) for part in (X, y, env)), n_boot=99)
     fit = fit_of(X, y, env)
     plain = fit.losses[:, 0] / fit.losses[:, 1] - 1
     np.testing.assert_allclose(values(often), plain, rtol=0.02, atol=1e-3)

@@ -1,7 +1,7 @@
 """Shared-head regret and its score test, slowly: loops over environments, rows and classes, straight from the formulas.
 
 Nothing here is shared with the package. Class heads have K − 1 free scores (the last class scores 0), which spans the
-same heads as K scores without their redundant constant; heads are found by ``lstsq`` (squared) or by solving gradient = 0.
+same heads as K scores without their redundant constant; heads are found by ``lstsq`` (squared) or from gradient = 0.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize, root
 
 LARGEST_LEVERAGE = 0.99
+SMOOTHING = 1e-6  # share of every class label that is spread over all classes
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Row:
 
 @dataclass
 class Reference:
-    """Regret, in-sample and corrected losses and noise of every environment, in label order; and the test's statistic."""
+    """Regret, in-sample and corrected losses and noise by environment, in label order; and the test's statistic."""
 
     labels: list[Hashable]
     regret: list[float]
@@ -51,7 +52,7 @@ def rows_of(Z: Any, y: Any, env: Any) -> dict[Hashable, list[Row]]:
     return out
 
 
-# --- one row -----------------------------------------------------------------------------------------------------------
+# --- one row ---------------------------------------------------------------------------------------------------------
 def row_scores(row: Row, head: np.ndarray, classes: int) -> list[float]:
     """Squared: the prediction. Classes: K − 1 free scores and 0."""
     free = [float(row.design @ part) for part in head.reshape(max(1, classes - 1), -1)]
@@ -69,15 +70,23 @@ def row_loss(row: Row, head: np.ndarray, classes: int) -> float:
     if classes == 0:
         return 0.5 * (scores[0] - row.y) ** 2
     top = max(scores)
-    return top + math.log(sum(math.exp(s - top) for s in scores)) - scores[int(row.y)]
+    return sum(
+        share * (top + math.log(sum(math.exp(s - top) for s in scores)) - score)
+        for share, score in zip(smoothed(row, classes), scores, strict=True)
+    )
+
+
+def smoothed(row: Row, classes: int) -> list[float]:
+    """The class of a row as shares: all of it, but for a millionth spread over all classes."""
+    return [(1 - SMOOTHING) * (int(row.y) == k) + SMOOTHING / classes for k in range(classes)]
 
 
 def row_gradient(row: Row, head: np.ndarray, classes: int) -> np.ndarray:
     scores = row_scores(row, head, classes)
     if classes == 0:
         return (scores[0] - row.y) * row.design
-    chances = probabilities(scores)
-    return np.concatenate([(chances[k] - (int(row.y) == k)) * row.design for k in range(classes - 1)])
+    chances, shares = probabilities(scores), smoothed(row, classes)
+    return np.concatenate([(chances[k] - shares[k]) * row.design for k in range(classes - 1)])
 
 
 def row_hessian(row: Row, head: np.ndarray, classes: int) -> np.ndarray:
@@ -88,7 +97,7 @@ def row_hessian(row: Row, head: np.ndarray, classes: int) -> np.ndarray:
     return np.kron(np.diag(chances) - np.outer(chances, chances), square)
 
 
-# --- heads -------------------------------------------------------------------------------------------------------------
+# --- heads -----------------------------------------------------------------------------------------------------------
 def fitted_head(groups: list[tuple[float, list[Row]]], classes: int) -> np.ndarray:
     """The head that minimises Σ weight · Σ loss over groups of rows."""
     if classes == 0:
@@ -113,7 +122,7 @@ def fitted_head(groups: list[tuple[float, list[Row]]], classes: int) -> np.ndarr
     return found.x
 
 
-# --- the criterion -----------------------------------------------------------------------------------------------------
+# --- the criterion ---------------------------------------------------------------------------------------------------
 def regret(Z: Any, y: Any, env: Any, classes: int = 0) -> Reference:
     """Reference values; ``classes`` = 0 is squared loss, K ≥ 2 log-loss on codes 0..K-1."""
     groups = rows_of(Z, y, env)
@@ -215,8 +224,8 @@ def steadied_outer(
 ) -> np.ndarray:
     """Σ g gᵀ / (1 − leverage) at the shared head, shrunk towards a multiple of the Hessian (Ledoit and Wolf).
 
-    In units in which the Hessian is the identity: share = Σ_i ‖g_i g_iᵀ − mean‖² / ‖J − multiple · I‖². The fourth moments
-    are those of the gradients at the own head, where their mean is zero.
+    In units in which the Hessian is the identity: share = Σ_i ‖g_i g_iᵀ − mean‖² / ‖J − multiple · I‖². The fourth
+    moments are those of the gradients at the own head, where their mean is zero.
     """
     outer = np.zeros_like(hessian)
     for row in rows:

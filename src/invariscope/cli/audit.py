@@ -61,6 +61,7 @@ Examples:
     "--n-boot", type=click.IntRange(min=99), default=999, show_default=True,
     help="Draws for intervals and p-values.",
 )  # fmt: skip
+@click.option("--trust", multiple=True, metavar="TYPE", help="Accept a type of a .skops --model that is not trusted.")
 @click.option("--trust-pickle", is_flag=True, help="Load a pickled --model, which runs the code inside it.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors and conditions met.")
 def audit_command(
@@ -79,6 +80,7 @@ def audit_command(
     fail_on: tuple[str, ...],
     seed: int,
     n_boot: int,
+    trust: tuple[str, ...],
     trust_pickle: bool,
     quiet: bool,
 ) -> None:
@@ -97,7 +99,7 @@ def audit_command(
         raise InputError("--model and --prediction are two ways to give one model: leave one out")
     watched = conditions.parse(fail_on, n_boot)
     output.check_places([("--html", html), ("--json", json)], [data, model])
-    wanted = inputs.Wanted(target, env, weight, prediction, model, features, drop, task, trust_pickle)
+    wanted = inputs.Wanted(target, env, weight, prediction, model, features, drop, task, trust_pickle, trust)
     with reporting(not quiet) as say:
         say("reading the table")
         prepared = inputs.prepare(NamedTable(read_table(data), data), wanted)

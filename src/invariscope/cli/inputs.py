@@ -27,6 +27,7 @@ class Wanted:
     drop: Sequence[str] = ()
     task: str = "auto"
     trust_pickle: bool = False
+    trust: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +159,7 @@ def _model_from_file(
     from invariscope.model_files import load_model
 
     assert wanted.model is not None
-    model = load_model(wanted.model, trust_pickle=wanted.trust_pickle)
+    model = load_model(wanted.model, trust_pickle=wanted.trust_pickle, trusted=wanted.trust)
     file = wanted.model.name
     if hasattr(model, "feature_names_in_"):
         return model, _fitted_columns(

@@ -17,7 +17,7 @@ from invariscope.errors import InputError
 from invariscope.heads import evaluate, fit_shared, score_covariances, theta_of
 from invariscope.linear_head import LinearHead
 from invariscope.losses import loss_of
-from invariscope.resampling import pvalue
+from invariscope.resampling import generator, pvalue
 from invariscope.results import Floats, InfluenceResult
 from invariscope.targets import Target, target_of
 
@@ -51,11 +51,14 @@ def influence_index(
 
         IF_e = −(H + damping)⁻¹ ∇_γ ℓ_e,   V = ln ‖ Cov_e(IF_e) ‖₂                  (eq. 5 and 6 of the paper)
 
-    γ is the linear head (weights and intercept) on the columns of ``Z`` as they are, ℓ_e the mean loss in environment
-    e, H the Hessian of the pooled mean loss; Cov_e divides by the number of environments. The shuffle baseline pools
-    the rows, deals them into environments of the same sizes and computes V again: ``shuffled`` holds all of these
-    values, and the p-value is their share at least as large as V. Mean gradients of random environments are normal to
-    very good accuracy, so by default they are drawn as N(ḡ, (1/n_e − 1/n) S); ``exact=True`` really deals the rows.
+    γ is the linear head (weights and intercept) on the columns of ``Z`` as they are (columns further than 30 spreads
+    from zero, such as years, are moved there first, or V would only see the intercept), ℓ_e the mean loss in
+    environment e, H the Hessian of the pooled mean loss; Cov_e divides by the number of environments.
+
+    The shuffle baseline pools the rows, deals them into environments of the same sizes and computes V again:
+    ``shuffled`` holds all of these values, and the p-value is their share at least as large as V. Mean gradients of
+    random environments are normal to very good accuracy, so by default they are drawn as N(ḡ, (1/n_e − 1/n) S);
+    ``exact=True`` really deals the rows.
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ def influence_index(
     target = target_of(data, loss)
     target = _as_head_has_it(target, head, data)
     with one_blas_thread():
-        return _measured(data, target, head, damping, shuffles, exact, np.random.default_rng(seed))
+        return _measured(data, target, head, damping, shuffles, exact, generator(seed))
 
 
 def _measured(
@@ -103,13 +106,9 @@ def _measured(
         theta = theta_of(data, head.weight, head.bias)
         fitted = evaluate(data, target, np.tile(theta, (len(data), 1)))
 
-    # gradients and Hessian on (1, z), the user's own columns: (1, z) = T (1, z − shift)
     width = data.blocks.width
-    single = np.eye(width)
-    single[1:, 0] = data.blocks.shift
-    to_raw = np.kron(np.eye(kind.n_scores), single)
-    gradient = fitted.gradient / data.rows[:, None] @ to_raw.T
-    hessian = to_raw @ (fitted.hessian.sum(axis=0) / total) @ to_raw.T
+    gradient = fitted.gradient / data.rows[:, None]
+    hessian = fitted.hessian.sum(axis=0) / total
     eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
     live = eigenvalues > NULL_SPACE * max(float(eigenvalues[-1]), 0.0)
     added, notes = _damping(damping, eigenvalues, live)
@@ -118,11 +117,11 @@ def _measured(
     influences = -gradient @ inverse
     value, direction = index_of(influences)
     if exact:
-        shuffled = exact_shuffles(data, target, fitted.theta[0], inverse @ to_raw, shuffles, rng)
+        shuffled = exact_shuffles(data, target, fitted.theta[0], inverse, shuffles, rng)
     else:
         outer, sums = score_covariances(data, target, fitted.theta)
         mean = sums.sum(axis=0) / total
-        spread = to_raw @ (outer.sum(axis=0) - total * np.outer(mean, mean)) @ to_raw.T / (total - 1.0)
+        spread = (outer.sum(axis=0) - total * np.outer(mean, mean)) / (total - 1.0)
         shuffled = gaussian_shuffles(inverse @ spread @ inverse, data.rows, shuffles, rng)
     if not np.isfinite(value):
         notes.append("All environments pull the head alike: V is minus infinity.")

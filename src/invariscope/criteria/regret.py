@@ -19,7 +19,7 @@ from invariscope.heads import cross_losses, fit_shared, held_out_loss
 from invariscope.linear_algebra import spectrum
 from invariscope.losses import loss_of
 from invariscope.moments import moments_of
-from invariscope.resampling import pvalue
+from invariscope.resampling import generator, pvalue
 from invariscope.results import Estimate, Floats, RegretResult
 from invariscope.targets import Target, target_of
 
@@ -91,9 +91,11 @@ def regret(
     """
     data = Environments.of(Z, y, env, weight)
     target = target_of(data, task)
-    if folds < 2 or n_boot < 99:
-        raise InputError(f"folds is {folds} and n_boot is {n_boot}: at least 2 and 99 are needed")
-    _refuse_too_few_rows(data, target)
+    if folds < 2:
+        raise InputError(f"folds is {folds}: at least 2 are needed")
+    if n_boot < 99:
+        raise InputError(f"n_boot is {n_boot}: at least 99 draws are needed for an interval")
+    refuse_too_few_rows(data, target)
     with one_blas_thread():
         return _measured(data, target, folds, n_boot, seed)
 
@@ -106,7 +108,7 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
     excess = fit.excess
     value = np.where(usable, excess / np.where(usable, own_risk, 1.0), np.nan)
 
-    interval_rng, test_rng = np.random.default_rng(seed).spawn(2)
+    interval_rng, test_rng = generator(seed).spawn(2)
     draws, scale = draw_excess(fit, n_boot, interval_rng)
     statistic, null = score_test(fit, n_boot, test_rng)
     per_environment, worst, worst_interval = _estimates(data, value, excess, own_risk, draws, scale)
@@ -135,14 +137,15 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
     )
 
 
-def _refuse_too_few_rows(data: Environments, target: Target) -> None:
-    free = data.blocks.width * max(1, len(target.classes) - 1)
-    short = data.rows < free + SPARE_ROWS
-    if short.any():
-        e = int(np.argmax(short))
+def refuse_too_few_rows(data: Environments, target: Target) -> None:
+    """An environment needs more rows than a head of its own has parameters."""
+    needed = data.blocks.width * max(1, len(target.classes) - 1) + SPARE_ROWS
+    short = [f"{data.name(label)} has {n:.0f}" for label, n in zip(data.labels, data.rows, strict=True) if n < needed]
+    if short:
+        more = f" (and {len(short) - 5} more)" if len(short) > 5 else ""
         raise InputError(
-            f"{data.name(data.labels[e])} has {data.rows[e]:.0f} rows, but a head of its own on {data.X.shape[1]} "
-            f"columns needs at least {free + SPARE_ROWS}. Drop it, merge it with another, or use fewer columns."
+            f"too few rows: {', '.join(short[:5])}{more}, but a head of its own on {data.X.shape[1]} columns needs at "
+            f"least {needed}. Drop it, merge it with another, or use fewer columns."
         )
 
 
@@ -155,7 +158,7 @@ def _estimates(
     level α / 2E. It is below the largest upper end, for which no adjustment is needed.
     """
     count = len(draws.linear)
-    strict = max(0.025 / len(data), 5 / (count + 1))
+    strict = min(0.025, max(0.025 / len(data), 5 / (count + 1)))
     low, per_environment = [], {}
     for e, label in enumerate(data.labels):
         if math.isnan(value[e]):
@@ -220,12 +223,14 @@ def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
 def _drivers(fit: SharedHead) -> Floats:
     """Regret by column, (E, d + 1) with the overall level last: ½ d_j (H_e d)_j, summed over scores, less its noise.
 
-    d = shared − own head, in columns centred within the environment, so that the level is what is left over.
+    d = H_e⁻¹ g_e, the step from the shared head towards the environment's own (all of it for squared loss; for classes
+    own heads may be far off in rare categories). Columns are centred within the environment: the level is what is left.
     """
     environments, size = fit.own.theta.shape
     p = size // fit.n_scores
-    difference = (fit.shared.theta - fit.own.theta).reshape(environments, -1, p)
-    hessian = fit.hessian.reshape(environments, -1, p, difference.shape[1], p)
+    step = np.einsum("epq,eq->ep", spectrum(fit.shared.hessian).inverse(), fit.gradient)
+    difference = step.reshape(environments, -1, p)
+    hessian = fit.shared.hessian.reshape(environments, -1, p, difference.shape[1], p)
     noise = fit.difference_noise.reshape(hessian.shape)
     mass = np.einsum("ekk->e", hessian[:, :, 0, :, 0])
     centre = np.einsum("ekpk->ep", hessian[:, :, :, :, 0]) / mass[:, None]
@@ -250,6 +255,8 @@ def _notes(data: Environments, target: Target, fit: SharedHead) -> tuple[str, ..
         names = ", ".join(str(label) for label, ok in zip(data.labels, fit.usable, strict=True) if not ok)
         why = "makes no error" if target.task == "regression" else "separates the classes perfectly"
         notes.append(f"No regret for {names}: its own head {why} there, so there is no loss to compare with.")
+    if not (fit.own.converged and fit.shared.converged):
+        notes.append("A head was still moving after 100 Newton steps: losses and regrets may be slightly too large.")
     free = fit.own.theta.shape[1] - (data.blocks.width if len(target.classes) > 2 else 0)
     pooled = spectrum(np.einsum("epq->pq", fit.shared.hessian))
     missing = free - int(pooled.rank)

@@ -93,7 +93,7 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
     usable = risk > floor
     # an environment whose own head makes no error would take over the shared head: it gets the weight of the next best
     weights = 1.0 / (data.rows * np.where(usable, risk, risk[usable].min() if usable.any() else 1.0))
-    shared = fit_shared(data, target, weights, own.theta[usable].mean(axis=0) if usable.any() else None)
+    shared = fit_shared(data, target, weights)
     # class heads: an over-fitted own head has too little curvature, the shared head too much where they differ
     hessian = (own.hessian + shared.hessian) / 2
     own_factor = spectrum(own.hessian).inverse_root()

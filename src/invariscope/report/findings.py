@@ -52,7 +52,9 @@ def disagreement(audit: Audited) -> Disagreement | None:
     order = [int(k) for k in np.argsort(-flat, kind="stable") if math.isfinite(flat[k])]
     extreme = tuple(Pair(names[k // len(names)], names[k % len(names)], float(flat[k])) for k in order[:PAIR_LIMIT])
     worst, margin = extreme[0], audit.settings.margin
-    if worst.value <= margin:
+    if regret.pvalue >= audit.settings.alpha:
+        finding = f"Differences between heads are within what chance makes ({wording.pvalue(regret.pvalue)})"
+    elif worst.value <= margin:
         finding = f"No environment would lose more than {wording.percent(margin)} with the head of another"
     else:
         served, head = wording.short(worst.served), wording.short(worst.head)
@@ -87,7 +89,7 @@ def drivers(audit: Audited) -> Drivers | None:
     if regret is None or len(regret.columns) < 2:
         return None
     worst = regret.per_environment[regret.worst].value
-    different = worst > audit.settings.margin or (worst > 0 and regret.pvalue < audit.settings.alpha)
+    different = worst > 0 and regret.pvalue < audit.settings.alpha
     parts = np.maximum(np.asarray(regret.drivers, np.float64), 0.0)
     total = np.nansum(parts, axis=0)
     if not different or not total.sum() > 0:

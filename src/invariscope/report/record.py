@@ -110,7 +110,6 @@ def facts(audit: Audited) -> tuple[tuple[str, str], ...]:
         if audit.data.task == "regression"
         else "of the log-loss of guessing removed by the shared head"
     )
-    gain += f" (own heads, within environments: {wording.percent(regret.explained_own)})"
     return (
         (
             f"largest regret, in {wording.short(regret.worst)}; the interval allows for having picked it",

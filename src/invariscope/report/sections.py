@@ -60,7 +60,7 @@ def environments(audit: Audited) -> str:
     has_regret = any(math.isfinite(row.regret.value) for row in rows)
     columns: list[tuple[str, str, Sequence[str]]] = [("rows", "number other", [f"{row.rows:,.0f}" for row in shown])]
     if any(math.isfinite(row.loss) for row in rows):
-        columns.append(("loss", "number other", wording.aligned([row.loss for row in shown])))
+        columns.append(("shared head", "number other", wording.aligned([row.loss for row in shown])))
     if "regret" in audit.results:
         columns.append(("own head", "number other", wording.aligned([row.own_head_loss for row in shown])))
         columns.append(("regret (95 %)", "number regret", [wording.change(row.regret) for row in shown]))

@@ -1,0 +1,98 @@
+"""The influence index under exchangeability: p-values are uniform, and V is one of its shuffles; and its power.
+
+V and the pooled head do not depend on how rows are dealt, so the shuffle test is exact for rows that are exchangeable.
+Rates are held to the requirement (size 2–8 %) plus 3.5 standard errors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import invariscope.blocks
+from invariscope.criteria.influence_index import influence_index
+from invariscope.datasets.synthetic import linear_sem, null_same_law
+from invariscope.linear_head import LinearHead
+
+pytestmark = pytest.mark.statistical
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch):
+    """Small data sets by the thousand: starting threads would take most of the time. Results do not depend on it."""
+    monkeypatch.setattr(invariscope.blocks, "workers", lambda: 1)
+
+
+def band(rate, runs):
+    """3.5 standard errors of a rate."""
+    return 3.5 * np.sqrt(rate * (1 - rate) / runs)
+
+
+WORLDS = {
+    "squared": ({"n": 200, "d": 4}, {}),
+    "squared, imbalanced, five environments": ({"n": (50, 100, 200, 400, 800), "d": 2, "environments": 5}, {}),
+    "squared, exact shuffles": ({"n": (60, 100, 140), "d": 3}, {"exact": True}),
+    "logistic": ({"n": (100, 200, 400), "d": 4, "task": "binary"}, {}),
+    "logistic, a wrong head": (
+        {"n": 200, "d": 2, "task": "binary"},
+        {"head": LinearHead([[0.5, -1.0]], 0.3)},
+    ),
+    "softmax": ({"n": 200, "d": 3, "task": "multiclass"}, {}),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_p_values_are_uniform_and_v_is_one_of_its_shuffles(name, seed):
+    law, options = WORLDS[name]
+    rng, runs = np.random.default_rng(seed), 600
+    pvalues, distances = [], []
+    for _ in range(runs):
+        data = null_same_law(**law, seed=int(rng.integers(2**32)))
+        result = influence_index(
+            data.X, data.y, data.env, damping=0.0, shuffles=199, seed=int(rng.integers(2**32)), **options
+        )
+        pvalues.append(result.pvalue)
+        distances.append((result.value - result.shuffled.mean()) / result.shuffled.std())
+    rate = np.mean(np.array(pvalues) <= 0.05)
+    assert 0.02 - band(0.02, runs) <= rate <= 0.08 + band(0.08, runs)
+    # largest distance from uniform: exceeded by chance once in 10,000 times; p-values are multiples of 1/200
+    assert kstest(pvalues, "uniform").statistic < 2.23 / np.sqrt(runs) + 1 / 200
+    # in units of the shuffles' own spread V has mean 0 and spread 1
+    assert abs(np.mean(distances)) < 3.5 / np.sqrt(runs) + 0.05
+    assert 0.75 < np.std(distances) < 1.3
+
+
+def test_auto_damping_keeps_the_size(seed):
+    """Columns of very different spread call for damping; the shuffles are damped alike, so the test stays exact."""
+    rng, runs = np.random.default_rng(seed), 300
+    found = []
+    for _ in range(runs):
+        data = null_same_law(n=150, d=4, seed=int(rng.integers(2**32)))
+        result = influence_index(
+            data.X * [1.0, 1.0, 0.02, 0.005], data.y, data.env, shuffles=199, seed=int(rng.integers(2**32))
+        )
+        assert result.damping > 0
+        found.append(result.pvalue)
+    rate = np.mean(np.array(found) <= 0.05)
+    assert 0.02 - band(0.02, runs) <= rate <= 0.08 + band(0.08, runs)
+
+
+def test_power_where_slopes_differ(seed):
+    rng, runs = np.random.default_rng(seed), 100
+    found = []
+    for _ in range(runs):
+        data = null_same_law(n=300, d=3, seed=int(rng.integers(2**32)))
+        y = data.y + 0.4 * (data.env - 1) * data.X[:, 0]
+        found.append(influence_index(data.X, y, data.env, shuffles=199, seed=int(rng.integers(2**32))).pvalue)
+    assert np.mean(np.array(found) <= 0.05) >= 0.9
+
+
+@pytest.mark.parametrize("setting", ["FOU", "FEU"])
+def test_all_columns_of_the_structural_equations_pull_the_head_apart(setting, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        data = linear_sem(setting, n=1000, seed=int(rng.integers(2**32)))
+        result = influence_index(data.X, data.y, data.env, shuffles=199)
+        assert result.value > result.shuffled.max()
+        assert result.pvalue == pytest.approx(1 / 200)
