@@ -141,9 +141,9 @@ def test_what_is_missing_has_a_reason(model: Any, missing: set[str], reason: str
 def test_inputs_that_are_no_numbers_are_no_reason_to_stop(seed: int) -> None:
     X, y, env, _ = table(seed)
     found = gather(lambda rows: rows["age"].to_numpy(), X.assign(ward="A"), y, env)
-    assert {"inputs", "baseline"} <= set(found.lacks)
-    assert '"ward"' in found.lacks["inputs"]
-    assert "predictions" in found.has
+    assert found.has["inputs"] is found.data
+    assert any("on the representation" in note and '"ward"' in note for note in found.notes)
+    assert {"baseline", "predictions"} <= set(found.has)
 
 
 @pytest.mark.parametrize("order", [("yes", "no"), ("no", "yes")])

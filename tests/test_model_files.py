@@ -107,8 +107,9 @@ def test_unknown_types_in_skops_are_listed(trust_pickle: bool, rows: np.ndarray,
     assert name.endswith(".Homemade")
     with pytest.raises(InputError) as told:
         load_model(path, trust_pickle=trust_pickle)
-    assert f"holds types that are not trusted: {name}. If you know them" in str(told.value)
-    assert f"skops.io.load(path, trusted=['{name}'])" in str(told.value)
+    assert f"holds types that are not trusted: {name}. If you made the file yourself, pass" in str(told.value)
+    assert f"--trust {name}" in str(told.value)
+    assert type(load_model(path, trusted=[name])).__name__ == "Homemade"
 
 
 def test_trees_are_not_trusted_from_files(rows: np.ndarray, tmp_path: Path) -> None:
@@ -116,6 +117,7 @@ def test_trees_are_not_trusted_from_files(rows: np.ndarray, tmp_path: Path) -> N
     skops.io.dump(RandomForestClassifier(2, random_state=0).fit(rows, rows[:, 0] > 0), path)
     with pytest.raises(InputError, match=r"not trusted: sklearn\.tree\._tree\.Tree\."):
         load_model(path)
+    assert len(load_model(path, trusted=["sklearn.tree._tree.Tree"]).estimators_) == 2
 
 
 # --- errors a person can act on --------------------------------------------------------------------------------------

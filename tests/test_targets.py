@@ -103,7 +103,7 @@ def test_impossible_targets(y: Any, task: str, message: str) -> None:
 def test_too_many_classes() -> None:
     n = 2200
     data = Environments(np.arange(float(n)), np.arange(n) // 2, np.arange(n) % 2)
-    with pytest.raises(InputError, match='target "target" has 1100 different values: too many to be classes'):
+    with pytest.raises(InputError, match='target "target" has 1100 different numbers: too many to be classes'):
         target_of(data, "classification")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import platform
 import time
@@ -89,7 +90,9 @@ class Audit:
         """The result of one criterion."""
         if name in self.results:
             return self.results[name]
-        raise KeyError(f"{name}: {self.left_out.get(name) or 'there are ' + ', '.join(self.results)}")
+        raise KeyError(
+            f"{name}: {self.left_out.get(name) or 'no such criterion; there are ' + ', '.join(self.results)}"
+        )
 
     def frame(self) -> pd.DataFrame:
         """One row per environment: rows, losses, regret with its interval, and what else is known of it."""
@@ -258,9 +261,9 @@ def audit(
 
 
 def _refuse_settings(margin: Any, alpha: Any) -> None:
-    for name, value in (("margin", margin), ("alpha", alpha)):
-        if not isinstance(value, int | float) or not 0 < value < 1:
-            raise InputError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.02 for 2 %")
+    for name, value, most in (("margin", margin, math.inf), ("alpha", alpha, 1.0)):
+        if not isinstance(value, int | float) or not 0 < value < most:
+            raise InputError(f"{name} is {value!r}: give a share above 0, such as 0.02 for 2 %")
 
 
 def _chosen(names: str | Sequence[str] | None) -> list[Criterion]:

@@ -163,18 +163,18 @@ def test_squared_losses_equal_statsmodels(seed):
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_log_losses_equal_scikit_learn(task, seed):
     X, y, env = world(task, (150, 250), 3, seed)
-    fit = fit_of(X, y, env)  # labels are smoothed by a millionth here: the sixth digit may differ
+    fit = fit_of(X, y, env)
     exact = {"C": np.inf, "tol": 1e-10, "max_iter": 10_000}
     for e in range(2):
         own = LogisticRegression(**exact).fit(X[env == e], y[env == e])
         assert fit.losses[e, 1] / fit.rows[e] == pytest.approx(
-            log_loss(y[env == e], own.predict_proba(X[env == e])), rel=1e-5
+            log_loss(y[env == e], own.predict_proba(X[env == e])), rel=1e-7
         )
     share = (1 / fit.losses[:, 1])[env]
     shared = LogisticRegression(**exact).fit(X, y, sample_weight=share / share.mean())
     for e in range(2):
         assert fit.losses[e, 0] / fit.rows[e] == pytest.approx(
-            log_loss(y[env == e], shared.predict_proba(X[env == e])), rel=1e-5
+            log_loss(y[env == e], shared.predict_proba(X[env == e])), rel=1e-6
         )
 
 
@@ -415,7 +415,7 @@ def test_too_few_rows_name_the_environment(task, needed, seed):
     data = null_same_law(n=(300, needed - 1), d=4, environments=2, task="regression", seed=seed)
     classes = CLASSES[task]
     y = data.y if classes == 0 else np.arange(len(data.y)) % classes
-    with pytest.raises(InputError, match=rf'hospital "B" has {needed - 1} rows.*4 columns needs at least {needed}'):
+    with pytest.raises(InputError, match=rf'hospital "B" has {needed - 1}\b.*4 columns needs at least {needed}\b'):
         regret(data.X, y, pd.Series(np.array(["A", "B"])[data.env], name="hospital"))
     enough = null_same_law(n=(300, needed + 20), d=4, environments=2, task="regression", seed=seed)
     y = enough.y if classes == 0 else np.random.default_rng(seed).permutation(np.arange(len(enough.y)) % classes)

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import root
 
-SMOOTHING = 1e-6  # share of every class label that is spread over all classes
-
 
 def row_gradient(z: np.ndarray, y: float, parameters: np.ndarray, loss: str) -> np.ndarray:
     """∇ of one row's loss in (weights, intercept) of every score."""
@@ -22,11 +20,9 @@ def row_gradient(z: np.ndarray, y: float, parameters: np.ndarray, loss: str) -> 
     if loss == "squared":
         return (scores[0] - y) * design
     if loss == "logistic":
-        share = (1 - SMOOTHING) * y + SMOOTHING / 2
-        return (1.0 / (1.0 + math.exp(-scores[0])) - share) * design
+        return (1.0 / (1.0 + math.exp(-scores[0])) - y) * design
     powers = [math.exp(s - scores.max()) for s in scores]
-    shares = [(1 - SMOOTHING) * (int(y) == k) + SMOOTHING / len(scores) for k in range(len(scores))]
-    return np.concatenate([(powers[k] / sum(powers) - shares[k]) * design for k in range(len(scores))])
+    return np.concatenate([(powers[k] / sum(powers) - (int(y) == k)) * design for k in range(len(scores))])
 
 
 def mean_gradient(rows: Sequence[tuple[np.ndarray, float]], parameters: np.ndarray, loss: str) -> np.ndarray:

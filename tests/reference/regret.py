@@ -15,7 +15,6 @@ import numpy as np
 from scipy.optimize import minimize, root
 
 LARGEST_LEVERAGE = 0.99
-SMOOTHING = 1e-6  # share of every class label that is spread over all classes
 
 
 @dataclass
@@ -70,23 +69,15 @@ def row_loss(row: Row, head: np.ndarray, classes: int) -> float:
     if classes == 0:
         return 0.5 * (scores[0] - row.y) ** 2
     top = max(scores)
-    return sum(
-        share * (top + math.log(sum(math.exp(s - top) for s in scores)) - score)
-        for share, score in zip(smoothed(row, classes), scores, strict=True)
-    )
-
-
-def smoothed(row: Row, classes: int) -> list[float]:
-    """The class of a row as shares: all of it, but for a millionth spread over all classes."""
-    return [(1 - SMOOTHING) * (int(row.y) == k) + SMOOTHING / classes for k in range(classes)]
+    return top + math.log(sum(math.exp(s - top) for s in scores)) - scores[int(row.y)]
 
 
 def row_gradient(row: Row, head: np.ndarray, classes: int) -> np.ndarray:
     scores = row_scores(row, head, classes)
     if classes == 0:
         return (scores[0] - row.y) * row.design
-    chances, shares = probabilities(scores), smoothed(row, classes)
-    return np.concatenate([(chances[k] - shares[k]) * row.design for k in range(classes - 1)])
+    chances = probabilities(scores)
+    return np.concatenate([(chances[k] - (int(row.y) == k)) * row.design for k in range(classes - 1)])
 
 
 def row_hessian(row: Row, head: np.ndarray, classes: int) -> np.ndarray:

@@ -113,7 +113,6 @@ def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
         "0.581",
         "31 of 123",
         "score test p ≤ 0.001",
-        "own heads, within environments: 41 %",
         "Cannot tell: invariance: see the manual.",
         "Worst case: needs a torch model.",
         "Two rows occur twice.",

@@ -28,7 +28,7 @@ def test_everything_at_a_glance(audit: SimpleNamespace) -> None:
     assert re.fullmatch(r"920 rows · 4 environments · 13 features · linear head, log-loss +0:00:02", lines[0])
     assert lines[2] == f"   NOT INVARIANT   {audit.headline}"
     assert [line.strip() for line in lines[3:6]] == list(audit.sentences)
-    assert lines[7].split() == ["hospital", "rows", "loss", "own", "head", "regret", "ECE", "overlap"]
+    assert lines[7].split() == ["hospital", "rows", "shared", "own", "head", "regret", "ECE", "overlap"]
     assert lines[8].split(maxsplit=4)[:4] == ["Switzerland", "123", "0.581", "0.421"]
     assert lines[8].endswith("+38 % (21 … 60)  0.19  weak: 31 of 123 rows effective")
     assert lines[11].strip().startswith("Cleveland")

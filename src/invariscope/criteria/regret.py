@@ -140,12 +140,13 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
 def refuse_too_few_rows(data: Environments, target: Target) -> None:
     """An environment needs more rows than a head of its own has parameters."""
     needed = data.blocks.width * max(1, len(target.classes) - 1) + SPARE_ROWS
-    short = [f"{data.name(label)} has {n:.0f}" for label, n in zip(data.labels, data.rows, strict=True) if n < needed]
+    short = [k for k, rows in enumerate(data.rows) if rows < needed]
     if short:
-        more = f" (and {len(short) - 5} more)" if len(short) > 5 else ""
+        others = ", ".join(str(data.labels[k]) for k in short[1:6]) + (", ..." if len(short) > 6 else "")
+        also = f" (too few also: {others})" if others else ""
+        first = f"{data.name(data.labels[short[0]])} has {data.rows[short[0]]:.0f} rows{also}"
         raise InputError(
-            f"too few rows: {', '.join(short[:5])}{more}, but a head of its own on {data.X.shape[1]} columns needs at "
-            f"least {needed}. Drop it, merge it with another, or use fewer columns."
+            f"{first}, but a head of its own on {data.X.shape[1]} columns needs at least {needed}. Drop it, merge it with another, or use fewer columns."
         )
 
 

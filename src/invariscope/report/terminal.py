@@ -66,7 +66,7 @@ def _environments(audit: Audited, rows: Sequence[EnvironmentRow]) -> RenderableT
 
     add("rows", [Text(f"{row.rows:,.0f}") for row in shown])
     if any(math.isfinite(row.loss) for row in rows):
-        add("shared head", [Text(text) for text in wording.aligned([row.loss for row in shown])])
+        add("shared", [Text(text) for text in wording.aligned([row.loss for row in shown])])
     if "regret" in audit.results:
         add("own head", [Text(text) for text in wording.aligned([row.own_head_loss for row in shown])])
         add("regret", [Text(wording.change(row.regret), STANDING_STYLES.get(row.standing, "")) for row in shown])
