@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -119,7 +121,8 @@ class Split:
         if self._represent is None:
             predictions = self.predict(X)
             return predictions[:, None] if predictions.ndim == 1 else log_odds(predictions)
-        matrix, _ = dense_matrix(self._represent(X), "represent")
+        with _names_of_columns_do_not_matter():
+            matrix, _ = dense_matrix(self._represent(X), "represent")
         refuse_other_rows(X, matrix, "represent")
         if self.head is not None and matrix.shape[1] != self.head.n_features:
             raise InputError(
@@ -131,7 +134,8 @@ class Split:
     def predict(self, X: Any) -> Floats:
         """Predictions for the rows of X: (n,) numbers, or (n, K) class probabilities ((n, 2) for two classes)."""
         if self._predict is not None:
-            values = self._predict(X)
+            with _names_of_columns_do_not_matter():
+                values = self._predict(X)
         elif self.head is None:
             raise InputError("this Split cannot predict: pass predict= or head= as well")
         else:
@@ -163,6 +167,14 @@ class Split:
 
     def __repr__(self) -> str:
         return f"<Split {self.description}; {self.head or 'no linear head'}>"
+
+
+@contextmanager
+def _names_of_columns_do_not_matter() -> Iterator[None]:
+    """A model fitted on a table and given an array, or the other way round, works all the same: no need to warn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names", category=UserWarning)
+        yield
 
 
 def split(model: Any) -> Split:

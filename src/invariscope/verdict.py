@@ -22,6 +22,7 @@ MARGIN = 0.02  # extra risk below which a difference is of no practical importan
 ALPHA = 0.05
 INFORMATIVE = 0.01  # share of the loss a head must remove before its invariance means anything
 VISIBLE = 0.0005  # shares below this read as nothing
+FEWEST_ROWS = 50  # no smaller number is worth advising
 MOST_ROWS = 100  # times the rows an environment has: beyond that, more rows are no advice
 
 
@@ -119,7 +120,8 @@ def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
     if 2 * regret.rows[fewest] < regret.rows[regret.labels.index(label)]:
         label = regret.labels[fewest]
     rows = float(regret.rows[regret.labels.index(label)])
-    return label, rows * max(factor - 1.0, 0.1) if factor <= MOST_ROWS else math.inf
+    # an interval that all but misses the margin still needs a fair number of rows to do so surely
+    return label, max(rows * max(factor - 1.0, 0.25), FEWEST_ROWS) if factor <= MOST_ROWS else math.inf
 
 
 def _who(regret: RegretResult) -> str:

@@ -146,7 +146,8 @@ def refuse_too_few_rows(data: Environments, target: Target) -> None:
         also = f" (too few also: {others})" if others else ""
         first = f"{data.name(data.labels[short[0]])} has {data.rows[short[0]]:.0f} rows{also}"
         raise InputError(
-            f"{first}, but a head of its own on {data.X.shape[1]} columns needs at least {needed}. Drop it, merge it with another, or use fewer columns."
+            f"{first}, but a head of its own on {data.X.shape[1]} columns needs at least {needed}. "
+            "Drop it, merge it with another, or use fewer columns."
         )
 
 
