@@ -114,7 +114,7 @@ def test_equals_the_population_value_by_hand(slopes, noises, spreads, rows, seed
     Z, y, env, truth, pairs = slopes_by_hand(slopes, noises, spreads, rows, np.random.default_rng(seed))
     result = regret(Z, y, env, n_boot=199)
     np.testing.assert_allclose(values(result), truth, atol=0.01 * (1 + truth.max()))
-    np.testing.assert_allclose(result.pairs, pairs, atol=0.02 * (1 + pairs.max()))
+    np.testing.assert_allclose(result.pairs, pairs, atol=0.05 * (1 + pairs.max()))
     assert result.pvalue == pytest.approx(1 / 200)
     assert result.worst == int(np.argmax(values(result)))
     np.testing.assert_allclose(result.own_loss, np.square(noises), rtol=0.02)

@@ -136,25 +136,36 @@ def regret(Z: Any, y: Any, env: Any, classes: int = 0) -> Reference:
     shared_hessians = [sum(row_hessian(row, shared, classes) for row in rows) for rows in groups.values()]
     pooled = sum(weight * hessian for weight, hessian in zip(weights, shared_hessians, strict=True))
     inverse = np.linalg.inv(pooled)
-    outers, gradients, hessians = [], [], []
+    outers, gradients, hessians, own_hessians = [], [], [], []
     for e, rows in enumerate(groups.values()):
         outer = steadied_outer(rows, shared, heads[e], weights[e] * inverse, shared_hessians[e], classes)
         outers.append(outer)
         gradients.append(sum(row_gradient(row, shared, classes) for row in rows))
-        hessians.append((shared_hessians[e] + sum(row_hessian(row, heads[e], classes) for row in rows)) / 2)
+        own_hessians.append(sum(row_hessian(row, heads[e], classes) for row in rows))
+        hessians.append((shared_hessians[e] + own_hessians[e]) / 2)
 
     # Cov(w* − w_e): both are −inverse Hessian × gradients, and the gradients of e are in both
     centred = [
         outer - np.outer(gradient, gradient) / len(rows)
         for outer, gradient, rows in zip(outers, gradients, groups.values(), strict=True)
     ]
+    # ... but only the own head's share of J_e is noise of the own head; the rest is misfit of the shared one
     covariances = []
-    for e in range(len(labels)):
+    for e, rows in enumerate(groups.values()):
         own_inverse = np.linalg.inv(hessians[e])
+        common = min(
+            1.0,
+            squared_residuals(rows, heads[e], np.linalg.inv(own_hessians[e]), classes)
+            / squared_residuals(rows, shared, weights[e] * inverse, classes),
+        )
         covariance = np.zeros_like(pooled)
         for k in range(len(labels)):
-            response = weights[k] * inverse - (own_inverse if k == e else 0.0)
-            covariance += response @ centred[k] @ response.T
+            response = weights[k] * inverse
+            if k != e:
+                covariance += response @ centred[k] @ response.T
+                continue
+            both = response - own_inverse
+            covariance += common * both @ centred[k] @ both.T + (1 - common) * response @ centred[k] @ response.T
         covariances.append(covariance)
     excess = [
         in_sample_shared[e] - in_sample_own[e] - 0.5 * np.trace(hessians[e] @ covariances[e]) / len(rows)
@@ -197,6 +208,16 @@ def corrected_risk(rows: list[Row], head: np.ndarray, classes: int) -> float:
         kept = 1 - leverage(row, head, inverse, classes)
         total += row_loss(row, head, classes) + 0.5 * gradient @ inverse @ gradient / kept
     return total / len(rows)
+
+
+def squared_residuals(rows: list[Row], head: np.ndarray, inverse: np.ndarray, classes: int) -> float:
+    """Σ ‖residual‖² / (1 − leverage), over all scores: those of classes add up to zero."""
+    total = 0.0
+    for row in rows:
+        residuals = row_gradient(row, head, classes).reshape(max(1, classes - 1), -1)[:, 0]  # the design begins with 1
+        squares = residuals @ residuals + (residuals.sum() ** 2 if classes else 0.0)
+        total += squares / (1 - leverage(row, head, inverse, classes))
+    return total
 
 
 def leverage(row: Row, head: np.ndarray, inverse: np.ndarray, classes: int) -> float:

@@ -265,6 +265,7 @@ interval for the largest regret lay above it: at most 2.5 % is wanted. "Rejected
 p ≤ 0.05: the size where the regret is 0 (5 % wanted), the power elsewhere. "Heavy tails" is Student's t with 6 degrees
 of freedom; "uneven" noise grows with the first column. Parameters include the intercept; intervals use 999 draws.
 """
+REMARKS = "## What stands out"
 COLUMNS = ("task", "rows", "parameters", "regret", "bias", "largest bias", "mean covered", "each covered", "overstated")
 
 
@@ -293,14 +294,16 @@ def main(runs: int, seed: int, out: Path | None) -> None:
     say("|---|---|---|")
     for name, draw in TEST_WORLDS.items():
         say(rejection_row(name, draw, runs, rng))
-    say("\n**Structural equations**: how often the score test rejects at 5 %.\n")
+    say(f"\n**Structural equations**: how often the score test rejects at 5 %, {runs // 2} data sets per line.\n")
     say("| setting | rows | ERM's prediction (power) | the causes (size) |")
     say("|---|---|---|---|")
     for setting in ("POU", "PEU", "FOU", "FEU"):
         for n in (300, (100, 300, 900)):
             say(power_row(setting, n, runs // 2, rng))
     if out is not None:
-        write_atomically(out, "\n".join(lines) + "\n")
+        # what was written by hand below the tables stays
+        by_hand = out.read_text().partition(REMARKS)[2] if out.exists() else "\n"
+        write_atomically(out, "\n".join([*lines, "", REMARKS]) + by_hand)
 
 
 if __name__ == "__main__":

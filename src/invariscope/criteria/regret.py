@@ -24,6 +24,7 @@ from invariscope.results import Estimate, Floats, RegretResult
 from invariscope.targets import Target, target_of
 
 LEVEL = "(overall level)"
+MOST_DRAWS = 10_000
 SPARE_ROWS = 5  # rows an environment must have beyond the parameters of its own head
 
 
@@ -109,7 +110,8 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
     value = np.where(usable, excess / np.where(usable, own_risk, 1.0), np.nan)
 
     interval_rng, test_rng = generator(seed).spawn(2)
-    draws, scale = draw_excess(fit, n_boot, interval_rng)
+    # the interval of the largest regret looks further into the tail, the more environments there are
+    draws, scale = draw_excess(fit, min(max(n_boot, 200 * len(data)), MOST_DRAWS), interval_rng)
     statistic, null = score_test(fit, n_boot, test_rng)
     per_environment, worst, worst_interval = _estimates(data, value, excess, own_risk, draws, scale)
     mean, mean_interval = _mean_over_environments(value, own_risk, usable, draws, scale)

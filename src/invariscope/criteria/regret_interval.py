@@ -64,6 +64,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     # the noise level itself is estimated, from as many rows as are left when the own head is fitted (F, not χ²)
     spare = np.maximum(fit.rows - spectrum(fit.hessian).rank, 1.0)
 
+    common = fit.own_share
     linear, quadratic = np.empty((draws, environments)), np.empty((draws, environments))
     batch = max(1, int(2e7 // (environments * size)))
     for start in range(0, draws, batch):
@@ -71,7 +72,10 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
         noise = rng.standard_normal((rows.stop - rows.start, environments, size))
         gradients = np.einsum("ber,epr->bep", noise, root, optimize=True)
         shared = -np.einsum("e,bep,pq->bq", fit.weights, gradients, fit.inverse, optimize=True)
-        own = -np.einsum("bep,epq->beq", gradients, fit.own_inverse, optimize=True)
+        # gradients at the own head: the share of J_e that is theirs, and as much in common with the shared head's
+        apart = np.einsum("ber,epr->bep", rng.standard_normal(noise.shape), root, optimize=True)
+        of_own = gradients * common[:, None] + apart * np.sqrt(common * (1.0 - common))[:, None]
+        own = -np.einsum("bep,epq->beq", of_own, fit.own_inverse, optimize=True)
         shift = shared[:, None] - own
         curved = np.einsum("bep,epq->beq", shift, fit.hessian, optimize=True)
         raw = 0.5 * np.einsum("beq,beq->be", curved, shift) * per_row

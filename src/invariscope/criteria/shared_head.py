@@ -26,8 +26,9 @@ class SharedHead:
     (E, P, P) is J_e = Σ g gᵀ and ``gradient`` (E, P) is Σ g, g the row gradients at the shared head; J_e is
     leverage-corrected and steadied. ``hessian`` (E, P, P) is H_e, midway between both heads. ``losses`` (E, 2) are the
     summed losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient``
-    (E, 2, P) = Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``usable`` (E,) says whose own
-    head makes any error to compare with.
+    (E, 2, P) = Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``own_share`` (E,) the squared
+    residuals of the own head as a share of those of the shared one; ``usable`` (E,) says whose own head makes any error
+    to compare with.
     """
 
     rows: Floats
@@ -44,6 +45,7 @@ class SharedHead:
     squares: Floats
     loss_gradient: Floats
     own_optimism: Floats
+    own_share: Floats
     usable: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @cached_property
@@ -79,9 +81,14 @@ class SharedHead:
 
     @cached_property
     def difference_noise(self) -> Floats:
-        """Covariance of (shared − own head) in every environment: (E, P, P)."""
-        own = self.own_inverse @ self.centred_outer @ self.own_inverse
-        both = self.weights[:, None, None] * (self.inverse @ self.centred_outer @ self.own_inverse)
+        """Covariance of (shared − own head) in every environment: (E, P, P).
+
+        J_e belongs to the shared head, whose residuals hold its misfit as well; of that only ``own_share`` is noise of
+        the own head, and as much is common to both.
+        """
+        of_own = self.own_share[:, None, None] * self.centred_outer
+        own = self.own_inverse @ of_own @ self.own_inverse
+        both = self.weights[:, None, None] * (self.inverse @ of_own @ self.own_inverse)
         return np.asarray(self.covariance + own - both - np.swapaxes(both, -1, -2))
 
 
@@ -114,6 +121,7 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
         squares=sums["squares"],
         loss_gradient=sums["loss_gradient"],
         own_optimism=sums["own_optimism"],
+        own_share=np.minimum(1.0, sums["residual_squares"][:, 1] / sums["residual_squares"][:, 0]),
         usable=usable,
     )
 
@@ -156,6 +164,7 @@ def _collect(
             "loss_gradient": np.zeros((2, size)),
             "own_optimism": np.zeros(()),
             "length_squares": np.zeros(()),
+            "residual_squares": np.zeros(2),
         }
         heads = np.concatenate([both.theta[environment].reshape(loss.n_scores, -1) for both in (shared, own)])
         pull = np.sqrt(weights[environment]) * factor
@@ -170,6 +179,7 @@ def _collect(
             single = design.astype(np.float32)
             leverage, length = loss.leverage(own_factor[environment], single, own_scores, own_residual)
             length /= 1.0 - capped(leverage)
+            own_squares = np.einsum("ij,ij->i", own_residual, own_residual) / (1.0 - capped(leverage))
             leverage, _ = loss.leverage(pull, single, scores, residual)
             correction = 1.0 / np.sqrt(1.0 - capped(leverage))
             counted, weight = values, np.ones(1)
@@ -180,6 +190,8 @@ def _collect(
             sums["squares"] += counted @ values.T
             sums["own_optimism"] += 0.5 * (length * weight).sum()
             sums["length_squares"] += (length**2 * weight).sum()
+            squares = np.einsum("ij,ij->i", residual, residual) / (1.0 - capped(leverage))
+            sums["residual_squares"] += [(squares * weight).sum(), (own_squares * weight).sum()]
             per_row = [residual * weight[:, None], *(residual * loss_of_row[:, None] for loss_of_row in counted)]
             gradients = (np.concatenate(per_row, axis=1).T @ design).reshape(3, size)
             sums["gradient"] += gradients[0]
