@@ -154,7 +154,8 @@ def main() -> None:
         "# Benchmarks",
         "",
         f"Python {platform.python_version()}, NumPy {np.__version__}, {len(os.sched_getaffinity(0))} cores, "
-        f"{platform.machine()}. Best of several runs; ratios are within one table, from one run. `make bench` repeats it.",
+        f"{platform.machine()}. Best of several runs; ratios are within one table, from one run. `make bench` repeats "
+        "it.",
         "",
     ]
     for title, table in (

@@ -19,14 +19,13 @@ from invariscope.heads import (
     evaluate,
     fit_own,
     fit_shared,
-    fold_of_rows,
     held_out_loss,
-    raw_parameters,
     score_covariances,
     theta_of,
 )
 from invariscope.linear_algebra import spectrum
 from invariscope.losses import loss_of
+from invariscope.resampling import fold_of_rows
 from invariscope.targets import target_of
 from tests.reference import heads as reference
 
@@ -178,7 +177,7 @@ def scikit_learn_head(problem: Problem, X: Any, y: Any, weight: Any) -> tuple[An
 
 
 def compared(problem: Problem, theta: Any) -> tuple[Any, Any]:
-    weight, bias = raw_parameters(problem.data, problem.loss, theta)
+    weight, bias = reference.raw_parameters(problem.data, problem.loss, theta)
     if problem.loss.name == "softmax":
         weight, bias = weight - weight.mean(axis=0), bias - bias.mean()
     return weight, bias
@@ -243,7 +242,7 @@ def test_weights_are_repetitions(classes: int, seed: int) -> None:
         np.testing.assert_allclose(weighted.loss, repeated.loss, rtol=1e-9)
         for e in range(3):
             first = compared(problem, weighted.theta[e])
-            second = raw_parameters(data, problem.loss, repeated.theta[e])
+            second = reference.raw_parameters(data, problem.loss, repeated.theta[e])
             assert_same_head(first, second)
     # on one and the same design, so that parameters mean the same
     data.blocks.shift = problem.data.blocks.shift
@@ -304,7 +303,7 @@ def test_far_starts_come_back_in_few_steps(seed: int, monkeypatch: pytest.Monkey
 def test_parameters_travel_between_designs(seed: int) -> None:
     problem = Problem(3, seed)
     theta = problem.some_theta()[0]
-    weight, bias = raw_parameters(problem.data, problem.loss, theta)
+    weight, bias = reference.raw_parameters(problem.data, problem.loss, theta)
     assert (weight.shape, bias.shape) == ((3, 3), (3,))
     np.testing.assert_allclose(theta_of(problem.data, weight, bias), theta, rtol=1e-9, atol=1e-9)
     rows, _, _ = problem.part(1)

@@ -10,7 +10,7 @@ import pytest
 
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.targets import Target, one_hot, target_of
+from invariscope.targets import Target, target_of
 
 N = 24
 
@@ -137,10 +137,6 @@ def test_a_class_without_weight_never_occurs() -> None:
     assert target_of(data_with(y)).task == "binary"
     with pytest.raises(InputError, match='class "b" of target "target" never occurs in environment "south"'):
         target_of(data_with(y, weight=weight))
-
-
-def test_one_hot_rows() -> None:
-    np.testing.assert_array_equal(one_hot(np.array([2.0, 0.0]), 3), [[0, 0, 1], [1, 0, 0]])
 
 
 def test_targets_are_frozen() -> None:

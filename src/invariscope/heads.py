@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from invariscope.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.environments import Environments
 from invariscope.linear_algebra import spectrum
-from invariscope.losses import Loss, loss_of, score_rows
+from invariscope.losses import loss_of, score_rows
 from invariscope.moments import moments_of, refuse_out_of_range
+from invariscope.resampling import fold_of_rows
 from invariscope.targets import Target
 
 Floats = NDArray[np.float64]
@@ -164,12 +165,6 @@ def cross_losses(data: Environments, target: Target, theta: Floats) -> Floats:
     return sum_by_environment(collect, data.offsets)["loss"]
 
 
-def raw_parameters(data: Environments, loss: Loss, theta: Floats) -> tuple[Floats, Floats]:
-    """Weight (n_scores, d) and bias (n_scores,) in the user's own columns, from one row of ``theta``."""
-    head = theta.reshape(loss.n_scores, -1)
-    return head[:, 1:], head[:, 0] - head[:, 1:] @ data.blocks.shift
-
-
 def theta_of(data: Environments, weight: Floats, bias: Floats) -> Floats:
     """One row of ``theta`` from a head given in the user's own columns."""
     return np.column_stack([bias + weight @ data.blocks.shift, weight]).ravel()
@@ -242,11 +237,6 @@ def _squares(gram: Floats, theta: Floats) -> Floats:
     """Σ (y − θᵀz)² from second moments of (z, y), both about the same centre."""
     with_target = np.concatenate([-theta, np.ones((*theta.shape[:-1], 1))], axis=-1)
     return np.asarray(np.maximum(np.einsum("...p,...pq,...q->...", with_target, gram, with_target), 0.0))
-
-
-def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> NDArray[np.intp]:
-    """Row i of an environment belongs to fold i mod ``folds``: no state, the same in every pass and on every worker."""
-    return (np.arange(rows.start, rows.stop) - int(data.offsets[environment])) % folds
 
 
 def score_covariances(

@@ -11,12 +11,9 @@ from invariscope.errors import InputError
 Floats = NDArray[np.float64]
 
 
-def folds_by_environment(data: Environments, folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """A fold number for every stored row, dealt at random within each environment so that folds are equal in size."""
-    out = np.empty(len(data.X), np.intp)
-    for start, stop in zip(data.offsets[:-1], data.offsets[1:], strict=True):
-        out[start:stop] = rng.permutation(np.arange(stop - start) % folds)
-    return out
+def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> NDArray[np.intp]:
+    """Row i of an environment belongs to fold i mod ``folds``: no state, the same in every pass and on every worker."""
+    return (np.arange(rows.start, rows.stop) - int(data.offsets[environment])) % folds
 
 
 def generator(seed: int) -> np.random.Generator:

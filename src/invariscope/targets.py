@@ -66,11 +66,6 @@ def target_of(data: Environments, task: str = "auto") -> Target:
     return _checked_classes(data, Target(_by_count(len(classes)), codes, classes), task)
 
 
-def one_hot(codes: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
-    """Codes 0..K-1 as rows of the identity."""
-    return np.eye(n_classes)[codes.astype(np.intp)]
-
-
 def _by_count(k: int) -> str:
     return "binary" if k == 2 else "multiclass"
 

@@ -125,3 +125,9 @@ def slope(function: Callable[[Any], Any], at: Any, step: float = 1e-5) -> Any:
         away = away.reshape(at.shape)
         columns.append((np.asarray(function(at + away)) - np.asarray(function(at - away))) / (2 * step))
     return np.stack(columns, axis=-1)
+
+
+def raw_parameters(data: Any, loss: Any, theta: Any) -> tuple[Any, Any]:
+    """Weight (n_scores, d) and bias (n_scores,) in the user's own columns, from one row of ``theta``."""
+    head = np.asarray(theta).reshape(loss.n_scores, -1)
+    return head[:, 1:], head[:, 0] - head[:, 1:] @ data.blocks.shift

@@ -9,13 +9,11 @@ import numpy as np
 
 from invariscope.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.environments import Environments
-from invariscope.heads import Heads, capped, fit_own, fit_shared
+from invariscope.heads import SEPARATED, Heads, capped, fit_own, fit_shared
 from invariscope.linear_algebra import spectrum
 from invariscope.losses import loss_of, score_rows
 from invariscope.results import Floats
 from invariscope.targets import Target
-
-SEPARATED = 1e-3  # nats per row: a class head that loses less has split its classes (almost) perfectly
 
 
 @dataclass(frozen=True)
