@@ -150,7 +150,7 @@ def regret(Z: Any, y: Any, env: Any, classes: int = 0) -> Reference:
         for outer, gradient, rows in zip(outers, gradients, groups.values(), strict=True)
     ]
     # ... but only the own head's share of J_e is noise of the own head; the rest is misfit of the shared one
-    covariances = []
+    covariances, pulls, shares = [], [], []
     for e, rows in enumerate(groups.values()):
         own_inverse = np.linalg.inv(hessians[e])
         common = min(
@@ -167,12 +167,16 @@ def regret(Z: Any, y: Any, env: Any, classes: int = 0) -> Reference:
             both = response - own_inverse
             covariance += common * both @ centred[k] @ both.T + (1 - common) * response @ centred[k] @ response.T
         covariances.append(covariance)
+        # squared loss: a row pulls the shared head by its whole residual, of which 1 − common is misfit
+        pulls.append((1 - common) * weights[e] * np.trace(inverse @ centred[e]) / len(rows) if classes == 0 else 0.0)
+        shares.append(common)
     excess = [
-        in_sample_shared[e] - in_sample_own[e] - 0.5 * np.trace(hessians[e] @ covariances[e]) / len(rows)
+        in_sample_shared[e] - in_sample_own[e] - 0.5 * np.trace(hessians[e] @ covariances[e]) / len(rows) + pulls[e]
         for e, rows in enumerate(groups.values())
     ]
     statistic = sum(
-        gradient @ np.linalg.solve(outer, gradient) for gradient, outer in zip(gradients, outers, strict=True)
+        gradient @ np.linalg.solve(share * outer, gradient)
+        for gradient, outer, share in zip(gradients, outers, shares, strict=True)
     )
     return Reference(
         labels=labels,
@@ -183,7 +187,7 @@ def regret(Z: Any, y: Any, env: Any, classes: int = 0) -> Reference:
         statistic=float(statistic),
         own_heads=heads,
         shared_head=shared,
-        covariances=outers,
+        covariances=[share * outer for share, outer in zip(shares, outers, strict=True)],
         hessians=shared_hessians,
         weights=weights,
     )

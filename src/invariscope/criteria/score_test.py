@@ -14,11 +14,12 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
 
         S = Σ_e g_eᵀ J_e⁺ g_e;   null: s_e ~ N(0, J_e),  s_e ← s_e − H_e H⁻¹ Σ_k a_k s_k,  S again
 
-    g_e is the summed gradient of environment e at the shared head, J_e its leverage-corrected covariance, H_e the
-    Hessians, H = Σ a_e H_e. The projection is what fitting the shared head does to the gradients. J_e may differ
-    between environments: other noise and other P(Z) are allowed under the null. Returns S and its null draws.
+    g_e is the summed gradient of environment e at the shared head, J_e its leverage-corrected covariance without
+    misfit, H_e the Hessians, H = Σ a_e H_e. The projection is what fitting the shared head does to the gradients. J_e
+    may differ between environments: other noise and other P(Z) are allowed under the null. Returns S and its draws.
     """
-    part = spectrum(fit.outer)
+    # residuals at the shared head hold its misfit, too: counted as noise, it would hide what is being tested
+    part = spectrum(fit.own_share[:, None, None] * fit.outer)
     whiten = part.inverse_root()  # S is a sum of squares in whitened gradients
     statistic = float(np.sum(np.einsum("epr,ep->er", whiten, fit.gradient) ** 2))
     root = part.root()
