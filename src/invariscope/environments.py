@@ -73,7 +73,8 @@ class Environments:
         self.labels, codes = _encode_environments(env_values, self.env_name)
         sizes = np.bincount(codes, minlength=len(self.labels))
         self.offsets: NDArray[np.intp] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        self.order = None if np.all(codes[1:] >= codes[:-1]) else np.argsort(codes, kind="stable")
+        # 16 bits are enough for a thousand environments, and sort by counting
+        self.order = None if np.all(codes[1:] >= codes[:-1]) else np.argsort(codes.astype(np.int16), kind="stable")
 
         self.classes: tuple[Any, ...] | None = None
         self.y: Array | None = None

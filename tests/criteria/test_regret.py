@@ -488,3 +488,18 @@ def test_many_copies_of_the_same_rows_keep_the_value(seed):
     plain = fit.losses[:, 0] / fit.losses[:, 1] - 1
     np.testing.assert_allclose(values(often), plain, rtol=0.02, atol=1e-3)
     assert np.all(values(once) <= plain)
+
+
+def test_many_rows_need_no_leave_one_out(seed, monkeypatch):
+    """Where single rows weigh nothing, leverages are replaced by their mean: that must not be seen, even in heavy tails."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((60_000, 6)) * rng.standard_t(5, size=(60_000, 1))
+    env = rng.integers(0, 3, 60_000)
+    y = Z[:, 0] + 0.1 * env * Z[:, 1] + rng.standard_normal(60_000)
+    fast = regret(Z, y, env, n_boot=99)
+    monkeypatch.setattr("invariscope.criteria.shared_head.UNNOTICED", 0.0)
+    exact = regret(Z, y, env, n_boot=99)
+    assert fast.value != exact.value  # or nothing was replaced
+    for label in range(3):
+        assert fast.per_environment[label].value == pytest.approx(exact.per_environment[label].value, abs=2e-5)
+    np.testing.assert_allclose(fast.own_loss, exact.own_loss, rtol=2e-4)
