@@ -491,7 +491,7 @@ def test_many_copies_of_the_same_rows_keep_the_value(seed):
 
 
 def test_many_rows_need_no_leave_one_out(seed, monkeypatch):
-    """Where single rows weigh nothing, leverages are replaced by their mean: that must not be seen, even in heavy tails."""
+    """Where single rows weigh nothing, leverages are replaced by their mean: unseen, even with heavy tails."""
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((60_000, 6)) * rng.standard_t(5, size=(60_000, 1))
     env = rng.integers(0, 3, 60_000)
