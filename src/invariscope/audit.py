@@ -203,7 +203,16 @@ def audit(
     with reporting(progress) as say:
         say("reading the model and the data")
         material = gather(
-            model, X, y, env, baseline=baseline, task=task, weight=weight, target_name=target_name, env_name=env_name
+            model,
+            X,
+            y,
+            env,
+            baseline=baseline,
+            task=task,
+            weight=weight,
+            target_name=target_name,
+            env_name=env_name,
+            needs={need for criterion in chosen for need in criterion.needs},
         )
         results: dict[str, Any] = {}
         left_out: dict[str, str] = {}

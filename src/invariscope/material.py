@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from invariscope.criteria.registry import NEEDS
 from invariscope.criteria.regret import refuse_too_few_rows
 from invariscope.environments import Environments
 from invariscope.errors import InputError
@@ -52,8 +54,12 @@ def gather(
     weight: Any = None,
     target_name: str | None = None,
     env_name: str | None = None,
+    needs: Collection[str] = NEEDS,
 ) -> Material:
-    """Take the model apart, put rows in order once, and see what there is."""
+    """Take the model apart, put rows in order once, and see what there is.
+
+    Inputs and baseline, which take a pass and a fit of their own, are only made ready if they are among ``needs``.
+    """
     names = {"target_name": target_name, "env_name": env_name}
     parts = None if model is None else split(model)
     notes: list[str] = []
@@ -88,10 +94,11 @@ def gather(
             lacks["probabilities"] = lacks["scores"] = "needs class probabilities; this model only votes"
         else:
             has["probabilities"] = has["scores"] = predictions
-    has["inputs"], on_representation = _inputs(X, y, env, weight, names, data)
-    if on_representation:
-        notes.append(f"DRIC and overlap are measured on the representation: {on_representation}")
-    has["baseline"] = _baseline(baseline, X, has["inputs"], target)
+    if "inputs" in needs or "baseline" in needs:
+        has["inputs"], on_representation = _inputs(X, y, env, weight, names, data)
+        if on_representation:
+            notes.append(f"DRIC and overlap are measured on the representation: {on_representation}")
+        has["baseline"] = _baseline(baseline, X, has["inputs"], target)
     if parts is None:
         notes.append("No model was given: predictions are those of a linear head fitted on all rows.")
     elif parts.level == "representation" and parts.head is None:

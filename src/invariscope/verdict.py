@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,8 +57,7 @@ def state_of(regret: RegretResult, margin: float = MARGIN, alpha: float = ALPHA)
     low, high = regret.worst_interval
     if low > margin:
         return NOT_INVARIANT
-    missing = any(math.isnan(estimate.value) for estimate in regret.per_environment.values())
-    if high < margin and not missing:
+    if high < margin and len(_known(regret)) == len(regret.labels):
         return INVARIANT if regret.pvalue >= alpha else NEGLIGIBLE
     return CANNOT_TELL
 
@@ -107,7 +107,7 @@ def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
     The end of its interval that lies beyond the margin must come back to it; ends move with 1/√n. Infinite if that
     takes more than 100 times the rows there are.
     """
-    known = {label: found for label, found in regret.per_environment.items() if not math.isnan(found.value)}
+    known = _known(regret)
     if not known:
         return regret.worst, math.inf
     label, found = max(known.items(), key=lambda item: item[1].interval[1])
@@ -124,8 +124,13 @@ def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
     return label, max(rows * max(factor - 1.0, 0.25), FEWEST_ROWS) if factor <= MOST_ROWS else math.inf
 
 
+def _known(regret: RegretResult) -> dict[Hashable, Estimate]:
+    """Environments whose regret could be computed."""
+    return {label: found for label, found in regret.per_environment.items() if not math.isnan(found.value)}
+
+
 def _who(regret: RegretResult) -> str:
-    known = {k: v for k, v in regret.per_environment.items() if not math.isnan(v.value)}
+    known = _known(regret)
     if not known:
         return "No regret could be computed: own heads make no error."
     ranked = sorted(known.items(), key=lambda item: -item[1].value)
@@ -197,8 +202,9 @@ def _next(regret: RegretResult, state: str, margin: float, env_name: str, overla
         then = "if it is right," if names else "then"
         return f"Next: {look}; {then} train an invariant model (V-REx, IRM) or keep a head per {env_name}."
     if state == CANNOT_TELL:
-        unknown = [label for label, found in regret.per_environment.items() if math.isnan(found.value)]
-        if unknown and not regret.worst_interval[0] > margin and not regret.worst_interval[1] >= margin:
+        known = _known(regret)
+        unknown = [label for label in regret.labels if label not in known]
+        if unknown and not regret.worst_interval[1] >= margin:  # what is known is settled, or nothing is known
             return (
                 f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; audit rows that no model was "
                 "trained on, and more of them."

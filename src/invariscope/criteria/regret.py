@@ -213,8 +213,7 @@ def _loss_of_constant(data: Environments, target: Target, rows: slice) -> float:
 
 def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
     """Relative extra loss in environment a under the head of b, freed from the estimation noise of b's head."""
-    part = spectrum(fit.hessian)
-    dispersion = 2 * fit.own_optimism / part.rank  # J_b ≈ dispersion · H_b
+    dispersion = 2 * fit.own_optimism / fit.rank  # J_b ≈ dispersion · H_b
     noise = 0.5 * np.einsum("apq,bqp->ab", fit.hessian, fit.own_inverse, optimize=True) * dispersion
     risk = (cross_losses(data, target, fit.own.theta) - noise) / fit.rows[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -232,7 +231,7 @@ def _drivers(fit: SharedHead) -> Floats:
     """
     environments, size = fit.own.theta.shape
     p = size // fit.n_scores
-    step = np.einsum("epq,eq->ep", spectrum(fit.shared.hessian).inverse(), fit.gradient)
+    step = np.einsum("epq,eq->ep", fit.shared_inverse, fit.gradient)
     difference = step.reshape(environments, -1, p)
     hessian = fit.shared.hessian.reshape(environments, -1, p, difference.shape[1], p)
     noise = fit.difference_noise.reshape(hessian.shape)

@@ -62,7 +62,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     # a larger own loss lowers the environment's weight in the shared head: H⁻¹ a_e g_e per unit of relative change
     reweigh = np.einsum("pq,e,eq->ep", fit.inverse, fit.weights, fit.gradient)
     # the noise level itself is estimated, from as many rows as are left when the own head is fitted (F, not χ²)
-    spare = np.maximum(fit.rows - spectrum(fit.hessian).rank, 1.0)
+    spare = np.maximum(fit.rows - fit.rank, 1.0)
 
     common = fit.own_share
     linear, quadratic = np.empty((draws, environments)), np.empty((draws, environments))

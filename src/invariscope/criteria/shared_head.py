@@ -10,7 +10,7 @@ import numpy as np
 from invariscope.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.environments import Environments
 from invariscope.heads import SEPARATED, Heads, capped, fit_own, fit_shared
-from invariscope.linear_algebra import spectrum
+from invariscope.linear_algebra import Spectrum, spectrum
 from invariscope.losses import loss_of, score_rows
 from invariscope.results import Floats
 from invariscope.targets import Target
@@ -24,11 +24,11 @@ class SharedHead:
 
     ``weights`` (E,) are a_e = 1 / (n_e R_e(own)), so that Σ_e a_e Σ_i loss_i is the shared objective. ``outer``
     (E, P, P) is J_e = Σ g gᵀ and ``gradient`` (E, P) is Σ g, g the row gradients at the shared head; J_e is
-    leverage-corrected and steadied. ``hessian`` (E, P, P) is H_e, midway between both heads. ``losses`` (E, 2) are the
-    summed losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient``
-    (E, 2, P) = Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``own_share`` (E,) the squared
-    residuals of the own head as a share of those of the shared one; ``usable`` (E,) says whose own head makes any error
-    to compare with.
+    leverage-corrected and steadied. ``hessian`` (E, P, P) is H_e, midway between both heads, with its ``rank`` and its
+    inverse ``own_inverse``; ``shared_inverse`` is that of H_e at the shared head. ``losses`` (E, 2) are the summed
+    losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient`` (E, 2, P) =
+    Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``own_share`` (E,) the squared residuals of
+    the own head as a share of those of the shared one; ``usable`` (E,) says whose own head makes any error to compare with.
     """
 
     rows: Floats
@@ -38,7 +38,9 @@ class SharedHead:
     own: Heads
     shared: Heads
     hessian: Floats
+    rank: np.ndarray[tuple[int], np.dtype[np.intp]]
     own_inverse: Floats
+    shared_inverse: Floats
     inverse: Floats
     outer: Floats
     gradient: Floats
@@ -112,6 +114,7 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
     shared = fit_shared(data, target, weights)
     # class heads: an over-fitted own head has too little curvature, the shared head too much where they differ
     hessian = (own.hessian + shared.hessian) / 2
+    midway, at_shared = spectrum(hessian), spectrum(shared.hessian)
     own_factor = spectrum(own.hessian).inverse_root()
     factor = spectrum(np.einsum("e,epq->pq", weights, shared.hessian)).inverse_root()
     sums = _collect(data, target, own, shared, own_factor, factor, weights)
@@ -123,9 +126,11 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
         own=own,
         shared=shared,
         hessian=hessian,
-        own_inverse=spectrum(hessian).inverse(),
+        rank=midway.rank,
+        own_inverse=midway.inverse(),
+        shared_inverse=at_shared.inverse(),
         inverse=factor @ factor.T,
-        outer=_steadied(sums["outer"], shared.hessian, sums["length_squares"], data.rows),
+        outer=_steadied(sums["outer"], shared.hessian, at_shared, sums["length_squares"], data.rows),
         gradient=sums["gradient"],
         losses=sums["losses"],
         squares=sums["squares"],
@@ -136,14 +141,13 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
     )
 
 
-def _steadied(outer: Floats, hessian: Floats, length_squares: Floats, rows: Floats) -> Floats:
+def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Floats, rows: Floats) -> Floats:
     """J_e drawn towards a multiple of H_e as far as its own noise warrants (Ledoit and Wolf's shrinkage, H_e-whitened).
 
     For a well-specified head with constant noise J_e is proportional to H_e; a raw J_e of few rows is correlated with
     the gradient it is to judge (class heads reject twice as often as they should with 25 parameters and 200 rows).
     As rows grow the weight of H_e goes to 0 unless it is right.
     """
-    part = spectrum(hessian)
     factor = part.inverse_root()
     whitened = np.swapaxes(factor, -1, -2) @ outer @ factor
     size = np.sum(whitened**2, axis=(-1, -2))
