@@ -22,13 +22,14 @@ UNNOTICED = 5e-4  # mean leverage below which leave-one-out changes a squared-lo
 class SharedHead:
     """Own heads and the shared head of all environments, with sums over rows.
 
-    ``weights`` (E,) are a_e = 1 / (n_e R_e(own)), so that Σ_e a_e Σ_i loss_i is the shared objective. ``outer``
-    (E, P, P) is J_e = Σ g gᵀ and ``gradient`` (E, P) is Σ g, g the row gradients at the shared head; J_e is
-    leverage-corrected and steadied. ``hessian`` (E, P, P) is H_e, midway between both heads, with its ``rank`` and its
-    inverse ``own_inverse``; ``shared_inverse`` is that of H_e at the shared head. ``losses`` (E, 2) are the summed
-    losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient`` (E, 2, P) =
-    Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``own_share`` (E,) the squared residuals of
-    the own head as a share of those of the shared one; ``usable`` (E,) says whose own head makes any error to compare with.
+    ``weights`` (E,) are a_e = 1 / (n_e R_e(own)), so that Σ_e a_e Σ_i loss_i is the shared objective. ``outer`` (E,
+    P, P) is J_e = Σ g gᵀ and ``gradient`` (E, P) is Σ g, g the row gradients at the shared head; J_e is
+    leverage-corrected and steadied. ``hessian`` (E, P, P) is H_e, midway between both heads, with its ``rank`` and
+    its inverse ``own_inverse``; ``shared_inverse`` is that of H_e at the shared head. ``losses`` (E, 2) are the
+    summed losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient`` (E,
+    2, P) = Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``own_share`` (E,) the squared
+    residuals of the own head as a share of those of the shared one; ``usable`` (E,) says whose own head makes any
+    error to compare with.
     """
 
     rows: Floats
