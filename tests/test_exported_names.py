@@ -34,6 +34,7 @@ CONTRACT = {
     "dric",
     "influence_index",
     "irm_penalty",
+    "read",
     "regret",
     "risk_variance",
     "split",

@@ -21,6 +21,7 @@ from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.linear_head import LinearHead
 from invariscope.models import Split, split
+from invariscope.read import read
 from invariscope.results import Estimate
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "dric",
     "influence_index",
     "irm_penalty",
+    "read",
     "regret",
     "risk_variance",
     "split",

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 MAX_NEWTON_STEPS = 100
 NEWTON_TOLERANCE = 1e-13  # of the loss: what one more step could still gain
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
+FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
             "loss": np.zeros(folds),
             "gradient": np.zeros((folds, size)),
             "hessian": np.zeros((folds, size, size)),
+            "squares": np.zeros((folds, size)),
         }
         for block, design in data.blocks.designs(rows):
             y = target.values[block]
@@ -71,9 +73,14 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
                 sums["loss"][fold] += value.sum()
                 sums["gradient"][fold] += (residual.T @ design).ravel()
                 sums["hessian"][fold] += loss.gram(design, scores, weight)
+                ones = np.ones(len(design)) if weight is None else weight
+                sums["squares"][fold] += np.tile(np.einsum("i,ij,ij->j", ones, design, design), loss.n_scores)
         return sums
 
     found = sum_by_environment(collect, data.offsets)
+    # what is left of the curvature there is rounding error, and its inverse would be taken for a huge variance
+    steep = np.einsum("...pp->...p", found["hessian"]) > FLAT * found["squares"] / 4
+    found["hessian"] *= steep[..., :, None] & steep[..., None, :]
     parts = (np.moveaxis(found[name], 0, 1) for name in ("loss", "gradient", "hessian"))
     value, gradient, hessian = parts if theta.ndim == 3 else (part[0] for part in parts)
     return Heads(theta, value, gradient, hessian)

@@ -16,12 +16,15 @@ import pandas as pd
 import pytest
 import skops.io
 from click.testing import CliRunner, Result
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import invariscope as iv
 from invariscope.cli import main
+from invariscope.cli.audit import MISSING
+from invariscope.reading.missing_values import CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., Result]
@@ -105,7 +108,7 @@ def test_quiet(run: Run) -> None:
 
 
 def test_it_is_the_audit_of_the_library(run: Run, hospitals: pd.DataFrame) -> None:
-    found = numbers(run, "--seed", "7", "--margin", "0.5", "--drop", "score,risk")
+    found = numbers(run, "--seed", "7", "--margin", "0.5", "--features", "age,cholesterol")
     expected = iv.audit(
         None,
         hospitals[["age", "cholesterol"]],
@@ -148,15 +151,61 @@ def test_task(task: str, expected: str, run: Run, hospitals: pd.DataFrame, seed:
 
 
 # --- which columns --------------------------------------------------------------------------------------------------
-def test_text_and_dates_are_left_out_and_named(run: Run, hospitals: pd.DataFrame) -> None:
-    hospitals.assign(day="2024-05-01").to_csv("dated.csv", index=False)
+def test_text_is_encoded_and_what_cannot_be_used_is_left_out_and_named(run: Run, hospitals: pd.DataFrame) -> None:
+    people = [f"patient {k}" for k in hospitals.index]
+    hospitals.assign(day="2024-05-01", name=people).to_csv("dated.csv", index=False)
     done = run("--json found.json", data="dated.csv")
     assert done.exit_code == 0
-    assert "Left out because they are text: ill, sex." in done.stdout
-    assert "Left out because they are dates: day." in done.stdout
+    remarks = [
+        "Left out because they are dates: day.",
+        "Left out because they have too many different texts for categories: name (600).",
+    ]
+    for remark in remarks:
+        assert remark in done.stdout
+    assert "redundant" not in done.stdout  # that levels add up to 1 is no news
     found = json.loads(Path("found.json").read_text())
-    assert found["data"]["columns"] == ["age", "cholesterol", "score", "risk"]
-    assert "Left out because they are text: ill, sex." in found["notes"]
+    assert found["data"]["columns"] == ["age", "cholesterol", "ill=no", "ill=yes", "sex=f", "sex=m", "score", "risk"]
+    assert found["notes"][:2] == remarks
+
+
+def test_it_reads_as_the_library_does(run: Run, hospitals: pd.DataFrame) -> None:
+    options = ("--features", "sex,age", "--categories", "age", "--env-bins", "3")
+    hospitals.assign(age=hospitals["age"].round(), hospital=hospitals["score"]).to_parquet("h.parquet")
+    found = numbers(run, *options, data="h.parquet")
+    data = iv.read("h.parquet", target="days in bed", env="hospital", features=["sex", "age"], categories="age",
+                   env_bins=3)  # fmt: skip
+    expected = plain(iv.audit(None, *data, n_boot=99))
+    assert found["results"] == expected["results"]
+    assert found["data"]["labels"] == list(data.environments.labels)
+    assert len(found["data"]["labels"]) == 3
+    assert {"age=0", "age=-1", "sex=f"} <= set(found["data"]["columns"])
+
+
+@pytest.mark.parametrize(
+    ("bins", "labels"),
+    [
+        ("year", ["2023", "2024"]),
+        ("weekday", ["Monday", "Sunday"]),
+        ("month-of-year", ["January", "December"]),
+    ],
+)
+def test_environments_from_dates(bins: str, labels: list[str], run: Run, hospitals: pd.DataFrame) -> None:
+    days = np.where(hospitals["sex"] == "f", "2023-12-31", "2024-01-01")
+    hospitals.assign(hospital=days).to_csv("dated.csv", index=False)
+    found = numbers(run, "--features", "age,cholesterol", "--env-bins", bins, data="dated.csv")
+    assert found["data"]["labels"] == labels
+
+
+@pytest.mark.parametrize(
+    ("bins", "labels"),
+    [("30,65", ["hospital under 30", "hospital 30–64", "hospital 65 and over"]),
+     ("30,", ["hospital under 30", "hospital 30 and over"]),
+     ("2", ["hospital 0–49", "hospital 50–99"])],
+)  # fmt: skip
+def test_environments_from_numbers(bins: str, labels: list[str], run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(hospital=hospitals.index % 100).to_csv("aged.csv", index=False)
+    found = numbers(run, "--features", "cholesterol", "--env-bins", bins, data="aged.csv")
+    assert found["data"]["labels"] == labels
 
 
 def test_features_keep_their_order_and_may_be_repeated(run: Run, hospitals: pd.DataFrame) -> None:
@@ -170,7 +219,13 @@ def test_features_keep_their_order_and_may_be_repeated(run: Run, hospitals: pd.D
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--features", "age,sex"], 'column "sex" (--features) is text: encode it as numbers'),
+        (["--categories", "AGE"], 'column "AGE" (--categories) is not in h.csv: did you mean "age"?'),
+        (["--features", "age", "--categories", "sex"], 'column "sex" (--categories) is not among the features'),
+        (["--env-bins", "decade"], '--env-bins is "decade": give one of year, quarter, month, week, day'),
+        (["--env-bins", "year"], 'column "hospital" holds "'),
+        (["--env-bins", "4"], 'column "hospital" is text, which cannot be cut into groups of numbers'),
+        (["--env-bins", "1,b"], '--env-bins is "1,b": give one of'),
+        (["--env", "cholesterol"], "Group it, for example with --env-bins 4."),
         (
             ["--features", "age,colesterol"],
             'column "colesterol" (--features) is not in h.csv: did you mean "cholesterol"?',
@@ -184,8 +239,8 @@ def test_features_keep_their_order_and_may_be_repeated(run: Run, hospitals: pd.D
         (["--features", "age,days in bed"], 'column "days in bed" is --target: take it out of --features'),
         (["--features", "age", "--drop", "age"], 'column "age" is in --features and in --drop: take it out of one'),
         (
-            ["--drop", "age,cholesterol,score,risk"],
-            'h.csv has no column of numbers besides "days in bed" and "hospital"',
+            ["--drop", "age,cholesterol,score,risk,ill,sex"],
+            'h.csv has no feature besides "days in bed" and "hospital".',
         ),
         (["--weight", "sex"], 'column "sex" (--weight) does not hold numbers: weights count rows'),
         (["--prediction", "score", "--model", "m.skops"], "--model and --prediction are two ways to give one model"),
@@ -220,8 +275,40 @@ def test_the_table_itself_cannot_be_used(run: Run, hospitals: pd.DataFrame) -> N
     hospitals.assign(age=hospitals["age"].where(hospitals["hospital"] != "Rome")).to_csv("holes.csv", index=False)
     done = run(data="holes.csv")
     assert done.exit_code == 2
-    assert 'InputError: column "age" has 200 missing values (Rome: 200 of 200). Drop the column' in done.stderr
+    assert (
+        'InputError: column "age" has 200 missing values (Rome: 200 of 200). Drop it, or pass --missing impute-median.'
+        in (done.stderr)
+    )
     assert run("--drop age", data="holes.csv").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "columns", "rows", "note"),
+    [
+        ("drop-rows", ["age", "cholesterol"], 560, "Left out 40 of 600 rows with missing values (age 40)."),
+        ("drop-columns", ["cholesterol"], 600, "Left out because values are missing: age 40."),
+        ("impute-median", ["age", "cholesterol"], 600, "Filled in for missing values: age "),
+        ("indicator", ["age", "age missing", "cholesterol"], 600, "Filled in for missing values: age "),
+    ],
+)
+def test_missing_values(how: str, columns: list[str], rows: int, note: str, run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(age=hospitals["age"].where(hospitals.index >= 40), times=2).to_csv("holes.csv", index=False)
+    options = ("--features", "age,cholesterol", "--missing", how, "--weight", "times")
+    found = numbers(run, *options, data="holes.csv")
+    assert found["data"]["columns"] == columns
+    assert found["data"]["rows"] == rows
+    assert found["notes"][0].startswith(note)
+
+
+def test_predictions_leave_with_their_rows(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(score=hospitals["score"].where(hospitals.index >= 40)).to_parquet("holes.parquet")
+    hospitals[40:].to_parquet("rest.parquet")
+    found = numbers(run, "--prediction", "score", "--missing", "drop-rows", data="holes.parquet")
+    assert found["results"] == numbers(run, "--prediction", "score", data="rest.parquet")["results"]
+
+
+def test_the_choices_are_those_of_the_library() -> None:
+    assert tuple(MISSING) == CHOICES
 
 
 @pytest.mark.parametrize("options", ["--margin 0", "--n-boot 9", "--seed -1", "--task poetry", "--nonsense"])
@@ -235,7 +322,7 @@ def test_a_defect_is_not_dressed_up_as_bad_input(run: Run, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("invariscope.read_table.read_table", broken)
+    monkeypatch.setattr("invariscope.reading.read_table.read_table", broken)
     with pytest.raises(RuntimeError, match="a defect"):
         run()
 
@@ -244,7 +331,7 @@ def test_a_defect_is_not_dressed_up_as_bad_input(run: Run, monkeypatch: pytest.M
 def test_predicted_numbers(run: Run, hospitals: pd.DataFrame) -> None:
     found = numbers(run, "--prediction", "score")
     model = iv.Split(predict=hospitals["score"].to_numpy(), task="regression")
-    inputs = hospitals[["age", "cholesterol", "risk"]]
+    inputs = iv.read(hospitals, target="days in bed", env="hospital", drop="score").X
     expected = plain(iv.audit(model, inputs, hospitals["days in bed"], hospitals["hospital"], n_boot=99))
     assert found["data"]["columns"] == ["score"]
     assert found["results"]["risk_variance"] == expected["results"]["risk_variance"]
@@ -274,7 +361,7 @@ def test_predicted_probabilities_belong_to_the_second_class(
             "ill",
             'for target "ill" with the classes no, yes it must hold the probability of "yes", from 0 to 1',
         ),
-        ("holes", "ill", 'column "holes" has 1 missing values'),
+        ("holes", "ill", 'column "holes" has 1 missing value, and it is not one that can be filled in'),
         ("risk", "grade", '--prediction is one column, but target "grade" has 3 classes (a, b, c)'),
     ],
 )
@@ -282,7 +369,7 @@ def test_predictions_that_cannot_be_used(
     column: str, target: str, sentence: str, run: Run, hospitals: pd.DataFrame
 ) -> None:
     frame = hospitals.assign(grade=[*"abc"] * 200, holes=hospitals["risk"].where(hospitals.index > 0))
-    frame.to_csv("p.csv", index=False)
+    frame[["hospital", "age", column, target]].to_csv("p.csv", index=False)
     done = run("--prediction", column, data="p.csv", target=target)
     assert done.exit_code == 2
     assert sentence in done.stderr
@@ -311,6 +398,44 @@ def test_a_model_may_read_text(run: Run, hospitals: pd.DataFrame) -> None:
     found = numbers(run, "--model", "m.skops", target="ill")
     assert found["data"]["columns"] == ["sex_f", "sex_m"]
     assert found["data"]["task"] == "binary"
+
+
+@pytest.mark.parametrize("how", ["drop-rows", "impute-median"])
+def test_a_model_reads_its_columns_as_they_are_without_gaps(how: str, run: Run, hospitals: pd.DataFrame) -> None:
+    columns = ["sex", "hospital", "age"]  # the environment as well, as it is and not as it was grouped
+    encoder = ColumnTransformer([("text", OneHotEncoder(sparse_output=False), columns[:2])], remainder="passthrough")
+    model = make_pipeline(encoder, LinearRegression()).fit(hospitals[columns], hospitals["days in bed"])
+    skops.io.dump(model, "m.skops")
+    gap = hospitals.index < 40
+    holes = hospitals.assign(sex=hospitals["sex"].mask(gap), age=hospitals["age"].mask(gap))
+    holes.to_parquet("holes.parquet")
+    found = numbers(run, "--model", "m.skops", "--missing", how, data="holes.parquet")
+    if how == "drop-rows":
+        whole = hospitals[~gap]
+    else:
+        whole = holes.fillna({"sex": holes["sex"].mode()[0], "age": holes["age"].median()})
+    expected = iv.audit(model, whole[columns], whole["days in bed"], whole["hospital"], n_boot=99)
+    assert found["results"] == plain(expected)["results"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            "--missing indicator",
+            "--missing indicator adds columns to those the --model was fitted on: choose drop-rows",
+        ),
+        ("--missing drop-columns", "--missing drop-columns takes columns from those the --model was fitted on"),
+        ("--categories age", "--categories is for columns that are audited themselves: a --model encodes its own"),
+    ],
+)
+def test_a_model_wants_the_columns_it_was_fitted_on(
+    options: str, sentence: str, run: Run, hospitals: pd.DataFrame
+) -> None:
+    skops.io.dump(fitted(hospitals, ["age"]), "m.skops")
+    done = run(f"--model m.skops {options}")
+    assert done.exit_code == 2
+    assert sentence in done.stderr
 
 
 def test_a_model_fitted_on_a_bare_array_keeps_the_names_of_the_table(run: Run, hospitals: pd.DataFrame) -> None:
@@ -458,7 +583,12 @@ def test_heart_disease_in_four_hospitals(data_file: Callable[[str], Path], run: 
     whole.assign(disease=(whole.pop("num") != "0").map({True: "yes", False: "no"})).to_csv("heart.csv", index=False)
     done = run(data="heart.csv", target="disease")
     assert done.exit_code == 2  # "?" is missing, not text
-    assert 'InputError: column "pressure" has 59 missing values (Long Beach: 56 of 200).' in done.stderr
+    assert "InputError: 10 columns have missing values: vessels 611, thal 486, slope 309, sugar 90, " in done.stderr
+    assert "(vessels in Long Beach: 198 of 200). Drop them, or pass --missing impute-median." in done.stderr
+    done = run("--missing impute-median", data="heart.csv", target="disease")
+    assert done.exit_code == 0, done.stderr
+    assert "920 rows · 4 environments · 13 features" in done.stdout
+    assert "Note: Filled in for missing values: vessels 0 (611 rows), thal 6 (486 rows), slope 2" in done.stdout
     done = run("--features age,sex,pain --html heart.html", data="heart.csv", target="disease")
     assert done.exit_code == 0, done.stderr
     assert "920 rows · 4 environments · 3 features · linear head, log-loss" in done.stdout

@@ -60,7 +60,7 @@ def test_the_model_of_the_bikes_predicts_and_can_be_read() -> None:
 
 
 def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_models, "bike_sharing_demo", lambda: pytest.fail("asked for the bikes"))
+    monkeypatch.setattr(demo_models, "bike_sharing", lambda **options: pytest.fail("asked for the bikes"))
     done = demo("--offline", "--html", "digits.html")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "Trained on 899 images; audited on 898 others" in done.stdout
@@ -76,10 +76,10 @@ def test_the_model_of_the_digits_predicts() -> None:
 
 
 def test_digits_when_the_bikes_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable() -> None:
+    def unreachable(**options: object) -> None:
         raise DataUnavailable("hour.csv could not be downloaded: no network.\nTo get it by hand: ...")
 
-    monkeypatch.setattr(demo_models, "bike_sharing_demo", unreachable)
+    monkeypatch.setattr(demo_models, "bike_sharing", unreachable)
     done = demo()
     assert done.exit_code == 0
     assert done.stdout.startswith(

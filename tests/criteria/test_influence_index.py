@@ -12,7 +12,8 @@ from scipy.stats import ks_2samp
 
 from invariscope.criteria.influence_index import DAMPING, INTERCEPT, index_of, influence_index
 from invariscope.criteria.shuffles import gaussian_shuffles, largest_spread
-from invariscope.datasets.synthetic import null_same_law, null_shifted, two_domain_example
+from invariscope.datasets.synthetic.bayesian_network import two_domain_example
+from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.linear_head import LinearHead

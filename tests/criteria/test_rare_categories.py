@@ -30,6 +30,19 @@ def test_rare_categories_leave_the_regret_small(case: int, classes: int, seed: i
     assert found.explained < 0.01
 
 
+@pytest.mark.parametrize("environments", ["workclass", "native-country"])
+def test_income_in_small_environments(
+    environments: str, data_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights of the shared head run away as well, further than those of a larger environment's own head."""
+    monkeypatch.setenv("INVARISCOPE_DATA", str(data_file("adult/adult.data").parents[1]))
+    found = iv.regret(*iv.datasets.adult(environments=environments).train, n_boot=199)
+    assert all(abs(estimate.value) < 0.2 for estimate in found.per_environment.values())
+    assert -0.3 < found.interval[0] < found.interval[1] < 0.5
+    assert all(0.1 < loss < 0.5 for loss in (*found.shared_loss, *found.own_loss))
+    assert found.pvalue > 0.1
+
+
 def test_income_by_sex(data_file: Callable[[str], Path]) -> None:
     """Census data, one-hot encoded: 42 countries, some with a handful of rows."""
     names = [

@@ -15,7 +15,8 @@ from invariscope.criteria.regret import LEVEL, regret
 from invariscope.criteria.regret_interval import Draws, draw_excess, invert
 from invariscope.criteria.score_test import score_test
 from invariscope.criteria.shared_head import fit_shared_head
-from invariscope.datasets.synthetic import linear_sem, null_same_law, null_shifted
+from invariscope.datasets.synthetic.linear_sem import linear_sem
+from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.targets import target_of
@@ -132,7 +133,7 @@ def test_regret_of_a_constant_is_that_of_the_means(seed):
     np.testing.assert_allclose(values(result), 0.16, atol=0.02)  # (0.4 − 0)² / 1
     assert result.pvalue < 0.01
     assert abs(result.explained) < 0.01
-    assert "constant: x0" in result.notes[0]
+    assert "constant (x0)" in result.notes[0]
 
 
 def test_equals_the_truth_of_the_structural_equations(seed):
@@ -309,7 +310,7 @@ def test_constant_and_duplicated_columns_change_nothing_and_are_noted(task, seed
     free = max(1, CLASSES[task] - 1)
     assert len(after.notes) == 1
     assert after.notes[0].startswith(f"{3 * free} parameters of the head are redundant")
-    assert "constant: site" in after.notes[0]
+    assert "constant (site)" in after.notes[0]
 
 
 # --- triviality ------------------------------------------------------------------------------------------------------

@@ -22,7 +22,9 @@ from scipy.stats import norm, qmc
 import invariscope.blocks
 from invariscope.criteria.influence_index import influence_index
 from invariscope.criteria.regret import regret
-from invariscope.datasets.synthetic import Synthetic, linear_sem, null_same_law, null_shifted
+from invariscope.datasets.synthetic.linear_sem import linear_sem
+from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
+from invariscope.datasets.synthetic.synthetic import Synthetic
 from invariscope.files import write_atomically
 
 Floats = NDArray[np.float64]

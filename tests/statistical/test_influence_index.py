@@ -12,7 +12,8 @@ from scipy.stats import kstest
 
 import invariscope.blocks
 from invariscope.criteria.influence_index import influence_index
-from invariscope.datasets.synthetic import linear_sem, null_same_law
+from invariscope.datasets.synthetic.linear_sem import linear_sem
+from invariscope.datasets.synthetic.nulls import null_same_law
 from invariscope.linear_head import LinearHead
 
 pytestmark = pytest.mark.statistical

@@ -15,7 +15,8 @@ import invariscope.blocks
 from invariscope.criteria.regret import regret
 from invariscope.criteria.score_test import score_test
 from invariscope.criteria.shared_head import fit_shared_head
-from invariscope.datasets.synthetic import SETTINGS, linear_sem, null_same_law, null_shifted
+from invariscope.datasets.synthetic.linear_sem import SETTINGS, linear_sem
+from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.environments import Environments
 from invariscope.resampling import pvalue
 from invariscope.targets import target_of

@@ -12,8 +12,9 @@ import click
 
 from invariscope import __version__
 from invariscope.cli.audit import audit_command
+from invariscope.cli.datasets import datasets_command
 from invariscope.cli.demo import demo_command
-from invariscope.datasets.fetch import DataUnavailable
+from invariscope.datasets.sources import DataUnavailable
 from invariscope.errors import InputError
 
 BAD_INPUT = 2
@@ -41,4 +42,5 @@ def main() -> None:
 
 
 main.add_command(audit_command)
+main.add_command(datasets_command)
 main.add_command(demo_command)

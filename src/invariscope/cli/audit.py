@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from invariscope.progress import Say
 
 CONDITION_MET = 1
+# as in `invariscope.reading.missing_values`, which would bring pandas along
+MISSING = ["refuse", "drop-rows", "drop-columns", "impute-median", "indicator"]
 FILE = click.Path(path_type=Path)
 EPILOG = """\b
 Examples:
   invariscope audit heart.csv --target disease --env hospital --html audit.html
   invariscope audit heart.csv --target disease --env hospital --model model.skops
+  invariscope audit heart.csv --target disease --env admitted --env-bins year \\
+      --missing impute-median
   invariscope audit heart.csv --target disease --env hospital --prediction risk \\
       --fail-on "regret>0.1"
 """
@@ -37,9 +41,19 @@ Examples:
     "--features",
     multiple=True,
     metavar="A,B,...",
-    help="Columns to use [default: all that hold numbers; with --model those it was fitted on].",
+    help="Columns to use [default: all that hold numbers or categories; with --model those it was fitted on].",
 )
 @click.option("--drop", multiple=True, metavar="A,B,...", help="Columns not to use.")
+@click.option("--categories", multiple=True, metavar="A,B,...", help="Columns of numbers that are codes.")
+@click.option(
+    "--missing", type=click.Choice(MISSING), default="refuse", show_default=True,
+    help="What to do about missing values. In text, the median is the most frequent value.",
+)  # fmt: skip
+@click.option(
+    "--env-bins", metavar="GROUPS",
+    help="Group the environments: year, quarter, month, week, day, month-of-year, weekday or hour-of-day of a date; "
+    'a number of groups of about equal size; or edges between groups of numbers, as in "30,50,65".',
+)  # fmt: skip
 @click.option("--weight", metavar="COLUMN", help="How many rows each row stands for.")
 @click.option(
     "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
@@ -72,6 +86,9 @@ def audit_command(
     prediction: str | None,
     features: tuple[str, ...],
     drop: tuple[str, ...],
+    categories: tuple[str, ...],
+    missing: str,
+    env_bins: str | None,
     weight: str | None,
     task: str,
     margin: float,
@@ -86,23 +103,39 @@ def audit_command(
 ) -> None:
     """Does one head serve all environments in DATA (CSV, Parquet, Feather or Arrow)?
 
-    Without --model or --prediction, the columns of numbers are the representation and a linear head is fitted on them.
+    Without --model or --prediction, the columns are the representation (text as one column of 0 and 1 per level), and a
+    linear head is fitted on them.
     """
     from invariscope.cli import fail_on as conditions
     from invariscope.cli import inputs, output
-    from invariscope.cli.columns import NamedTable
     from invariscope.errors import InputError
     from invariscope.progress import reporting
-    from invariscope.read_table import read_table
+    from invariscope.reading.named_table import NamedTable
+    from invariscope.reading.read_table import read_table
+    from invariscope.reading.spelling import SHELL
 
     if model is not None and prediction is not None:
         raise InputError("--model and --prediction are two ways to give one model: leave one out")
     watched = conditions.parse(fail_on, n_boot)
     output.check_places([("--html", html), ("--json", json)], [data, model])
-    wanted = inputs.Wanted(target, env, weight, prediction, model, features, drop, task, trust_pickle, trust)
+    wanted = inputs.Wanted(
+        target=target,
+        env=env,
+        weight=weight,
+        prediction=prediction,
+        model=model,
+        features=features,
+        drop=drop,
+        categories=categories,
+        missing=missing,
+        env_bins=env_bins,
+        task=task,
+        trust_pickle=trust_pickle,
+        trust=trust,
+    )
     with reporting(not quiet) as say:
         say("reading the table")
-        prepared = inputs.prepare(NamedTable(read_table(data), data), wanted)
+        prepared = inputs.prepare(NamedTable(read_table(data), data.name, SHELL), wanted)
         found = _audited(prepared, wanted, margin, n_boot, seed, say)
         if html is not None or json is not None:
             say("writing the report")

@@ -23,9 +23,7 @@ def demo_command(html: Path, offline: bool) -> None:
     from invariscope.progress import reporting
 
     output.check_places([("--html", html)])
-    with reporting(True) as say:
-        say("loading the data and training the model")
-        shown, remark = _demonstration(offline)
+    shown, remark = _demonstration(offline)  # a download shows its own progress
     for line in (*remark, *shown.lines):
         click.echo(line)
     click.echo()

@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from invariscope.datasets import Table, bike_sharing_demo, colored_digits
+from invariscope.datasets import Dataset, Images, bike_sharing, colored_digits
+from invariscope.datasets.tables.bike_sharing import BIKE_FEATURES
 
 #: Rain and snow, light or heavy: a few hours of heavy rain a year are no class of their own.
 WEATHER = {1: "clear", 2: "mist", 3: "rain or snow", 4: "rain or snow"}
@@ -45,7 +46,8 @@ def bikes() -> Demonstration:
 
     On the scale of the logarithm the growth from one year to the next is a change of level, the same in all seasons.
     """
-    train, test = bike_sharing_demo()
+    rentals = bike_sharing(features=BIKE_FEATURES)
+    train, test = rentals.train, rentals.test
     encode = ColumnTransformer(
         [
             ("time", _one_hot(_time_of_day), ["hour", "working day"]),
@@ -60,20 +62,20 @@ def bikes() -> Demonstration:
         model=model,
         X=X,
         y=y,
-        env=test.environment,
+        env=test.env,
         target_name="log rentals",
-        env_name=test.env,
+        env_name=test.env_name,
         lines=(
             "Bike rentals in Washington, D.C.: a linear model of their logarithm, by time of day and weather.",
-            f"Trained on 2011, {len(train.frame):,} hours; audited on 2012, {len(X):,} hours, by season.",
+            f"Trained on 2011, {len(train):,} hours; audited on 2012, {len(X):,} hours, by season.",
         ),
     )
 
 
 def digits() -> Demonstration:
-    """Is a handwritten digit 5 or more? Colour tells, too, but not in all environments to the same degree."""
-    table = colored_digits()
-    X, y, env = _ink(table), table.y.reset_index(drop=True), table.environment.reset_index(drop=True)
+    """Is a handwritten digit below 5? Colour tells, too, but not in all environments to the same degree."""
+    images = colored_digits()
+    X, y, env = _ink(images), pd.Series(images.y), pd.Series(images.env)
     train = np.arange(len(X)) % 2 == 0  # rows come in random order within environments
     model = Pipeline([("scale", StandardScaler()), ("predict", LogisticRegression(max_iter=1000))])
     model.fit(X[train], y[train])
@@ -82,17 +84,17 @@ def digits() -> Demonstration:
         X=X[~train],
         y=y[~train],
         env=env[~train],
-        target_name="5 or more",
+        target_name="below 5",
         env_name="environment",
         lines=(
-            "Handwritten digits, red or green: a logistic model of whether a digit is 5 or more.",
+            "Handwritten digits, red or green: a logistic model of whether a digit is below 5.",
             f"Trained on {train.sum():,} images; audited on {(~train).sum():,} others, by how often colour misleads.",
         ),
     )
 
 
-def _bike_rows(table: Table) -> tuple[pd.DataFrame, pd.Series]:
-    return table.X.rename(columns=NAMES), np.log(table.y)
+def _bike_rows(rentals: Dataset) -> tuple[pd.DataFrame, pd.Series]:
+    return rentals.X.rename(columns=NAMES), np.log(rentals.y)
 
 
 def _one_hot(words: Any) -> Pipeline:
@@ -114,9 +116,9 @@ def _weather(X: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"words": X["weather"].map(WEATHER)})
 
 
-def _ink(table: Table) -> pd.DataFrame:
+def _ink(images: Images) -> pd.DataFrame:
     """Colour, and how dark each of 4 x 4 fields of 2 x 2 pixels is whatever the colour."""
-    pixels = table.X.to_numpy().reshape(-1, 2, SIDE, SIDE)
+    pixels = images.images.astype(np.float64)
     fields = pixels.sum(axis=1).reshape(-1, SIDE // 2, 2, SIDE // 2, 2).mean(axis=(2, 4)).reshape(len(pixels), -1)
     names = [f"ink in row {row}, column {column}" for row in range(1, 5) for column in range(1, 5)]
     frame = pd.DataFrame(fields, columns=names)

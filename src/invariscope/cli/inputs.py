@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from invariscope.cli.columns import NamedTable, quoted, some
 from invariscope.errors import InputError
+from invariscope.reading.named_table import NamedTable, quoted, some
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from invariscope.reading.tidy_table import TidyTable
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,9 @@ class Wanted:
     model: Path | None = None
     features: Sequence[str] = ()
     drop: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    missing: str = "refuse"
+    env_bins: str | None = None
     task: str = "auto"
     trust_pickle: bool = False
     trust: tuple[str, ...] = ()
@@ -32,7 +37,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Arguments of :func:`invariscope.audit`, and what was left out of the table on the way."""
+    """Arguments of :func:`invariscope.audit`, and what was done to the table on the way."""
 
     model: Any
     X: pd.DataFrame
@@ -44,95 +49,87 @@ class Prepared:
 
 
 def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
-    """Find the columns, load or build the model, and keep only what it reads."""
-    roles = _roles(table, wanted)
-    if wanted.weight is not None and table.kinds([wanted.weight])[wanted.weight] != "numbers":
-        raise InputError(f'column "{wanted.weight}" (--weight) does not hold numbers: weights count rows')
-    dropped = table.columns(wanted.drop, "--drop")
-    features = table.columns(wanted.features, "--features")
-    _refuse_contradictions(roles, features, dropped)
-    rest = features or [name for name in table.frame.columns if name not in roles and name not in dropped]
+    """Find the columns, load or build the model, and bring what it reads into shape."""
+    from invariscope.reading.tidy_table import tidy
+
+    roles = table.roles(target=wanted.target, env=wanted.env, weight=wanted.weight, prediction=wanted.prediction)
+    _refuse_texts(table, wanted)
+    names = table.features(roles, wanted.features, wanted.drop)
     model: Any = None
-    notes: tuple[str, ...] = ()
     if wanted.model is not None:
-        model, columns = _model_from_file(table, wanted, rest, set(dropped), bool(features))
-    else:
-        columns, notes = _numbers(table, rest, named=bool(features))
-        if wanted.prediction is not None:
-            model = _model_of_predictions(table, wanted, wanted.prediction)
-        elif not columns:
-            raise InputError(
-                f"{table.path.name} has no column of numbers besides {' and '.join(quoted(list(roles)))}: "
-                "encode text as numbers, or give --prediction"
-            )
+        _refuse_with_model(wanted)
+        model, names = _model_from_file(table, wanted, names)
+    found = tidy(
+        table,
+        roles,
+        names,
+        categories=wanted.categories,
+        missing=wanted.missing,
+        env_bins=None if wanted.env_bins is None else parsed_bins(wanted.env_bins),
+        named=bool(wanted.features),
+        encode=wanted.model is None,
+    )
+    if wanted.prediction is not None:
+        model = _model_of_predictions(found, wanted, wanted.prediction)
+    elif not found.features.shape[1]:
+        besides = " and ".join(quoted(list(roles)))
+        raise InputError(f"{table.name} has no feature besides {besides}. {' '.join(found.notes)}".strip())
     return Prepared(
         model=model,
-        X=table.frame[columns],
-        y=table.frame[wanted.target],
-        env=table.frame[wanted.env],
-        weight=None if wanted.weight is None else table.frame[wanted.weight],
+        X=found.features,
+        y=found.target,
+        env=found.env,
+        weight=None if wanted.weight is None else found.others[wanted.weight],
         task=wanted.task,
-        notes=notes,
+        notes=found.notes,
     )
 
 
-def _roles(table: NamedTable, wanted: Wanted) -> dict[str, str]:
-    """Columns with a part of their own, and the option that gave it to them."""
-    roles: dict[str, str] = {}
-    chosen = {
-        "--target": wanted.target,
-        "--env": wanted.env,
-        "--weight": wanted.weight,
-        "--prediction": wanted.prediction,
+def parsed_bins(text: str) -> str | int | tuple[float, ...]:
+    """What --env-bins means: a part of a date, a number of groups, or edges (one edge has a comma behind it).
+
+    >>> parsed_bins("weekday"), parsed_bins("4"), parsed_bins("30, 50.5"), parsed_bins("30,")
+    ('weekday', 4, (30.0, 50.5), (30.0,))
+    """
+    try:
+        if "," in text:
+            return tuple(float(part) for part in text.split(",") if part.strip())
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _refuse_texts(table: NamedTable, wanted: Wanted) -> None:
+    """Weights and predictions are numbers."""
+    meanings = {
+        "weight": (wanted.weight, "weights count rows"),
+        "prediction": (
+            wanted.prediction,
+            "give the predicted value, or for two classes the probability of the second",
+        ),
     }
-    for option, name in chosen.items():
-        if name is None:
-            continue
-        table.column(name, option)
-        if name in roles:
-            raise InputError(f'column "{name}" is both {roles[name]} and {option}: name two columns')
-        roles[name] = option
-    return roles
+    for option, (name, meaning) in meanings.items():
+        if name is not None and table.kinds([name])[name] != "numbers":
+            raise InputError(f'column "{name}" ({table.spell(option)}) does not hold numbers: {meaning}')
 
 
-def _refuse_contradictions(roles: dict[str, str], features: list[str], dropped: list[str]) -> None:
-    for names, option in ((features, "--features"), (dropped, "--drop")):
-        both = [name for name in names if name in roles]
-        if both:
-            raise InputError(f'column "{both[0]}" is {roles[both[0]]}: take it out of {option}')
-    both = [name for name in features if name in dropped]
-    if both:
-        raise InputError(f'column "{both[0]}" is in --features and in --drop: take it out of one')
+def _refuse_with_model(wanted: Wanted) -> None:
+    """A model reads the columns it was fitted on, as they are: none may come, go or change its type."""
+    if wanted.categories:
+        raise InputError("--categories is for columns that are audited themselves: a --model encodes its own")
+    if wanted.missing in ("indicator", "drop-columns"):
+        what = "adds columns to" if wanted.missing == "indicator" else "takes columns from"
+        raise InputError(
+            f"--missing {wanted.missing} {what} those the --model was fitted on: choose drop-rows or impute-median"
+        )
 
 
-def _numbers(table: NamedTable, names: list[str], *, named: bool) -> tuple[list[str], tuple[str, ...]]:
-    """Columns of numbers; others are left out with a remark, or refused if the user asked for them by name."""
-    kinds = table.kinds(names)
-    others = {kind: [n for n in names if kinds[n] == kind] for kind in ("text", "dates", "nested values")}
-    for kind, found in others.items():
-        if found and named:
-            raise InputError(
-                f'column "{found[0]}" (--features) is {kind}: encode it as numbers (one-hot for categories) or leave '
-                "it out"
-            )
-    notes = tuple(f"Left out because they are {kind}: {some(found)}." for kind, found in others.items() if found)
-    return [name for name in names if kinds[name] == "numbers"], notes
-
-
-def _model_of_predictions(table: NamedTable, wanted: Wanted, name: str) -> Any:
+def _model_of_predictions(found: TidyTable, wanted: Wanted, name: str) -> Any:
     """A model known only by its predictions, in one column."""
     from invariscope import Environments, Split
     from invariscope.targets import target_of
 
-    if table.kinds([name])[name] != "numbers":
-        raise InputError(
-            f'column "{name}" (--prediction) does not hold numbers: give the predicted value, or for two classes the '
-            "probability of the second"
-        )
-    frame = table.frame
-    data = Environments(
-        frame[[name]], frame[wanted.target], frame[wanted.env], target_name=wanted.target, env_name=wanted.env
-    )
+    data = Environments(found.others[[name]], found.target, found.env, target_name=wanted.target, env_name=wanted.env)
     target = target_of(data, wanted.task)
     words = f'the predictions in column "{name}"'
     if target.task == "regression":
@@ -152,9 +149,7 @@ def _model_of_predictions(table: NamedTable, wanted: Wanted, name: str) -> Any:
     return Split(predict=data.original(data.X[:, 0]), task="classification", classes=target.classes, name=words)
 
 
-def _model_from_file(
-    table: NamedTable, wanted: Wanted, columns: list[str], dropped: set[str], named: bool
-) -> tuple[Any, list[str]]:
+def _model_from_file(table: NamedTable, wanted: Wanted, columns: list[str]) -> tuple[Any, list[str]]:
     """The model, and the columns it reads in the order it reads them."""
     from invariscope.model_files import load_model
 
@@ -162,9 +157,7 @@ def _model_from_file(
     model = load_model(wanted.model, trust_pickle=wanted.trust_pickle, trusted=wanted.trust)
     file = wanted.model.name
     if hasattr(model, "feature_names_in_"):
-        return model, _fitted_columns(
-            table, wanted, file, [str(n) for n in model.feature_names_in_], columns, dropped, named
-        )
+        return model, _fitted_columns(table, wanted, file, [str(n) for n in model.feature_names_in_], columns)
     count = getattr(model, "n_features_in_", len(columns))
     if count != len(columns):
         raise InputError(
@@ -174,15 +167,14 @@ def _model_from_file(
     return model, columns
 
 
-def _fitted_columns(
-    table: NamedTable, wanted: Wanted, file: str, fitted: list[str], given: list[str], dropped: set[str], named: bool
-) -> list[str]:
+def _fitted_columns(table: NamedTable, wanted: Wanted, file: str, fitted: list[str], given: list[str]) -> list[str]:
+    dropped = set(table.columns(wanted.drop, "drop"))
     absent = [name for name in fitted if name not in table.frame.columns]
     if absent:
-        raise InputError(f"{file} was fitted on columns that {table.path.name} lacks: {some(absent)}")
+        raise InputError(f"{file} was fitted on columns that {table.name} lacks: {some(absent)}")
     if wanted.target in fitted:
         raise InputError(f'{file} reads column "{wanted.target}", which is the target: fit it without')
-    if named and set(given) != set(fitted):
+    if wanted.features and set(given) != set(fitted):
         raise InputError(f"{file} was fitted on {some(fitted)}: leave out --features, or name exactly these")
     if dropped & set(fitted):
         raise InputError(f'{file} reads column "{min(dropped & set(fitted))}": take it out of --drop')

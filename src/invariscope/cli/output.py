@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from invariscope.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from invariscope import Audit
 
 #: Width of the table where there is no terminal to ask.
@@ -46,14 +48,17 @@ def write(audit: Audit, html: Path | None, json: Path | None) -> None:
         raise InputError(f"{error.filename or html or json} cannot be written: {error.strerror}") from error
 
 
-def show(audit: Audit, html: Path | None, json: Path | None = None) -> None:
-    """Print the table, and where the files are."""
+def console() -> Console:
+    """Where commands print: as wide as the terminal, or of a fixed width in pipes."""
     from rich.console import Console
 
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, width=PIPE_WIDTH)
-    console.print(audit)
+    terminal = Console(file=sys.stdout)
+    return terminal if terminal.is_terminal else Console(file=sys.stdout, width=PIPE_WIDTH)
+
+
+def show(audit: Audit, html: Path | None, json: Path | None = None) -> None:
+    """Print the table, and where the files are."""
+    console().print(audit)
     if html is not None or json is not None:
         print()
     for what, path in (("Page", html), ("Numbers", json)):

@@ -265,8 +265,9 @@ def _notes(data: Environments, target: Target, fit: SharedHead) -> tuple[str, ..
     missing = free - int(pooled.rank)
     if missing > 0:
         constant = [name for name, scale in zip(data.columns, np.ptp(data.X, axis=0), strict=True) if scale == 0]
-        named = f" (constant: {', '.join(constant[:5])}{', ...' if len(constant) > 5 else ''})" if constant else ""
+        named = f" ({', '.join(constant[:5])}{', ...' if len(constant) > 5 else ''})" if constant else ""
         notes.append(
-            f"{missing} parameters of the head are redundant: constant or duplicated columns{named}. No effect."
+            f"{missing} parameters of the head are redundant: columns that are constant{named}, follow from others (as "
+            "one-hot columns do) or hold rows of one class only. No effect."
         )
     return tuple(notes)

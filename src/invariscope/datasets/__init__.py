@@ -13,41 +13,80 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from invariscope.datasets.fetch import DataUnavailable
-    from invariscope.datasets.images import colored_digits
-    from invariscope.datasets.synthetic import (
-        Synthetic,
-        linear_sem,
-        null_same_law,
-        null_shifted,
-        two_domain_example,
-    )
-    from invariscope.datasets.tabular import Table, bike_sharing, bike_sharing_demo
+    from invariscope.datasets.dataset import Dataset
+    from invariscope.datasets.images.colored import colored_digits, colored_mnist
+    from invariscope.datasets.images.fashion import fashion_mnist
+    from invariscope.datasets.images.image_folder import image_folder, pacs
+    from invariscope.datasets.images.images import Images
+    from invariscope.datasets.images.rotated import rotated_digits, rotated_mnist
+    from invariscope.datasets.sources import DataUnavailable
+    from invariscope.datasets.synthetic.bayesian_network import bayesian_network, two_domain_example
+    from invariscope.datasets.synthetic.ladder import ladder
+    from invariscope.datasets.synthetic.linear_sem import linear_sem, linear_sem_b6
+    from invariscope.datasets.synthetic.nonlinear_sem import nonlinear_sem
+    from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
+    from invariscope.datasets.synthetic.overlap import overlap_dial
+    from invariscope.datasets.synthetic.synthetic import Synthetic
+    from invariscope.datasets.tables.adult import adult
+    from invariscope.datasets.tables.bike_sharing import bike_sharing
+    from invariscope.datasets.tables.financial_indicators import financial_indicators
+    from invariscope.datasets.tables.heart_disease import heart_disease
+    from invariscope.datasets.tables.law_school import law_school
 
 __all__ = [
     "DataUnavailable",
+    "Dataset",
+    "Images",
     "Synthetic",
-    "Table",
+    "adult",
+    "bayesian_network",
     "bike_sharing",
-    "bike_sharing_demo",
     "colored_digits",
+    "colored_mnist",
+    "fashion_mnist",
+    "financial_indicators",
+    "heart_disease",
+    "image_folder",
+    "ladder",
+    "law_school",
     "linear_sem",
+    "linear_sem_b6",
+    "nonlinear_sem",
     "null_same_law",
     "null_shifted",
+    "overlap_dial",
+    "pacs",
+    "rotated_digits",
+    "rotated_mnist",
     "two_domain_example",
 ]
 
 _MODULE_OF = {
-    "DataUnavailable": "fetch",
-    "Synthetic": "synthetic",
-    "Table": "tabular",
-    "bike_sharing": "tabular",
-    "bike_sharing_demo": "tabular",
-    "colored_digits": "images",
-    "linear_sem": "synthetic",
-    "null_same_law": "synthetic",
-    "null_shifted": "synthetic",
-    "two_domain_example": "synthetic",
+    "DataUnavailable": "sources",
+    "Dataset": "dataset",
+    "Images": "images.images",
+    "Synthetic": "synthetic.synthetic",
+    "adult": "tables.adult",
+    "bayesian_network": "synthetic.bayesian_network",
+    "bike_sharing": "tables.bike_sharing",
+    "colored_digits": "images.colored",
+    "colored_mnist": "images.colored",
+    "fashion_mnist": "images.fashion",
+    "financial_indicators": "tables.financial_indicators",
+    "heart_disease": "tables.heart_disease",
+    "image_folder": "images.image_folder",
+    "ladder": "synthetic.ladder",
+    "law_school": "tables.law_school",
+    "linear_sem": "synthetic.linear_sem",
+    "linear_sem_b6": "synthetic.linear_sem",
+    "nonlinear_sem": "synthetic.nonlinear_sem",
+    "null_same_law": "synthetic.nulls",
+    "null_shifted": "synthetic.nulls",
+    "overlap_dial": "synthetic.overlap",
+    "pacs": "images.image_folder",
+    "rotated_digits": "images.rotated",
+    "rotated_mnist": "images.rotated",
+    "two_domain_example": "synthetic.bayesian_network",
 }
 
 

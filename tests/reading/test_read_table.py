@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
 
 from invariscope.errors import InputError
-from invariscope.read_table import kind_of, read_table
+from invariscope.reading.read_table import frame_of, kind_of, read_table
 
 COLUMNS = {
     "site": ["Bern", "Oslo", "Rome, Italy", "Bern"],
@@ -66,6 +67,7 @@ def test_every_format_gives_the_same_table(name: str, tmp_path: Path) -> None:
         "\n\nsite,dose\nBern,1\n\nOslo,2",
         ",site,dose\n0,Bern,1\n1,Oslo,2\n",  # as pandas writes row numbers
         '"site";"dose"\n"Bern";1\n"Oslo";2\n',
+        "site, dose\nBern, 1\nOslo, 2\n",  # nobody types the blank before a name
     ],
 )
 def test_csv_dialects(text: str, tmp_path: Path) -> None:
@@ -147,7 +149,40 @@ def test_kinds_of_columns(tmp_path: Path) -> None:
     assert found["decimal"][0] == 1.25
 
 
-# --- what cannot be read ---------------------------------------------------------------------------------------------
+# --- tables in memory -------------------------------------------------------------------------------------------------
+def test_tables_in_memory() -> None:
+    expected = pd.DataFrame({"site": ["Bern", None], "dose": [1.5, 2.5]})
+    tables = [
+        pa.table({"site": ["Bern", None], "dose": [1.5, 2.5]}),
+        pl.DataFrame({"site": ["Bern", None], "dose": [1.5, 2.5]}),
+        pl.DataFrame({"site": ["Bern", None], "dose": [1.5, 2.5]}, schema_overrides={"site": pl.Categorical}),
+        expected,
+        expected.set_axis([7, 9]),
+        expected.set_index("site"),
+    ]
+    for table in tables:
+        found = frame_of(table)
+        assert found.index.tolist() == [0, 1]
+        pd.testing.assert_frame_equal(found.astype({"site": "str"}), expected)
+    assert list(frame_of(pd.DataFrame([[1, 2]])).columns) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), 'the table has several columns called "a": rename all but one'),
+        (pd.DataFrame({"a": []}), "the table has 0 rows and 1 columns"),
+        (pa.table({"a": pa.array([], pa.float64())}), "the table has no rows"),
+        ([[1, 2]], "a list is no table: give a file, or a pandas, polars or pyarrow table"),
+        (pl.LazyFrame({"a": [1]}), "a LazyFrame is no table"),
+    ],
+)
+def test_tables_in_memory_that_cannot_be_used(table: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        frame_of(table)
+
+
+# --- what cannot be read -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ MISSING = ("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "-nan", "NULL", "n
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
+def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a table from a file, chosen by how its name ends; row numbers that pandas wrote along are left out.
 
     CSV files have a header, are encoded in UTF-8, and are separated by commas, semicolons or tabs (whichever the
@@ -65,6 +66,35 @@ def read_table(path: str | Path) -> pd.DataFrame:
     # pandas' own notes in the file would turn a named index into no column at all
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     return frame
+
+
+def frame_of(table: Any) -> pd.DataFrame:
+    """A pandas, polars or pyarrow table as a pandas table; an index with a name is a column, row numbers are left out.
+
+    >>> import pyarrow as pa
+    >>> frame_of(pa.table({"site": ["Bern", "Oslo"]}))
+       site
+    0  Bern
+    1  Oslo
+    """
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        frame = table.rename(columns=str)
+        twice = frame.columns[frame.columns.duplicated()]
+        if len(twice):
+            raise InputError(f'the table has several columns called "{twice[0]}": rename all but one')
+        if frame.empty:
+            raise InputError(f"the table has {len(frame)} rows and {frame.shape[1]} columns: there is nothing to read")
+        named = any(name is not None for name in frame.index.names)
+        tidy: pd.DataFrame = frame.reset_index(drop=not named)
+        return tidy
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise InputError(f"a {type(table).__name__} is no table: give a file, or a pandas, polars or pyarrow table")
+    import pyarrow as pa
+
+    # polars' own way to Arrow has texts that pyarrow can look up; its stream has not
+    arrow = pa.table(table.to_arrow() if hasattr(table, "to_arrow") else table)
+    found: pd.DataFrame = _checked(arrow, "the table").to_pandas(ignore_metadata=True)
+    return found
 
 
 def kind_of(column: pd.Series) -> str:
@@ -115,6 +145,9 @@ def _read_csv(path: Path) -> Any:
         parse_options=csv.ParseOptions(delimiter=max(SEPARATORS, key=outside_quotes.count), newlines_in_values=True),
         convert_options=csv.ConvertOptions(null_values=list(MISSING)),
     )
+    stripped = [_name(field).strip() for field in table.schema]
+    if len(set(stripped)) == len(stripped) and "?" not in stripped:  # as in "age, sex": nobody types the blank
+        table = table.rename_columns(stripped)
     for position, field in enumerate(table.schema):
         if pa.types.is_binary(field.type):
             raise InputError(f'{path}: column "{_name(field)}" is not encoded in UTF-8: save the file as UTF-8')
@@ -155,7 +188,7 @@ def _blank_is_missing(column: Any) -> Any:
     return compute.if_else(compute.equal(column, ""), pa.scalar(None, column.type), column)
 
 
-def _checked(table: Any, path: Path) -> Any:
+def _checked(table: Any, path: Path | str) -> Any:
     import pyarrow as pa
 
     names = table.column_names

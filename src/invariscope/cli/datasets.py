@@ -1,0 +1,181 @@
+"""`invariscope datasets`: which data sets there are, what is known of them, and getting their files."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from invariscope.datasets.dataset import Dataset
+    from invariscope.datasets.entry import Entry
+    from invariscope.datasets.fetch import DataFile
+
+KINDS = {"table": "Tables", "images": "Images", "synthetic": "Made up, with a known truth"}
+#: Environments listed by `describe`.
+ROW_LIMIT = 20
+
+
+@click.group("datasets", short_help="List, describe and fetch data sets.")
+def datasets_command() -> None:
+    """Data sets with environments, real or with a known truth: see what there is, and get the files."""
+
+
+@datasets_command.command("list")
+def list_command() -> None:
+    """List all data sets, and whether their files are on this machine."""
+    from rich.text import Text
+
+    from invariscope.cli.output import console
+    from invariscope.datasets.catalogue import entries
+
+    shown = console()
+    for kind, title in KINDS.items():
+        shown.print(Text(title, "bold"))
+        shown.print(_grid(("", ""), ((e.name, e.title, _state(e)) for e in entries().values() if e.kind == kind)))
+        shown.print()
+    shown.print(Text("More on one of them: invariscope datasets describe NAME"))
+
+
+@datasets_command.command("fetch")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="Fetch every data set that can be fetched.")
+def fetch_command(names: tuple[str, ...], everything: bool) -> None:
+    """Download the files of data sets into the cache, checked by their sha256."""
+    from invariscope.datasets.catalogue import entries, entry
+    from invariscope.datasets.fetch import locate_all
+    from invariscope.errors import InputError
+
+    if everything == bool(names):
+        raise InputError("name one data set or more, or say --all (`invariscope datasets list` shows the names)")
+    chosen = [entry(name) for name in names] or list(entries().values())
+    for one in chosen:
+        if not one.files and not everything:
+            click.echo(f"{one.name}: needs no file")
+        for found in locate_all([file for file in one.files if file.sources or not everything]):
+            click.echo(f"{one.name}: {found.path}")
+
+
+@datasets_command.command("describe")
+@click.argument("name")
+def describe_command(name: str) -> None:
+    """Say what NAME is, what was published on it and what is loaded here, and which choices were made."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from invariscope.cli.output import console
+    from invariscope.datasets.catalogue import entry
+
+    chosen = entry(name)
+    shown = console()
+    shown.print(Text.assemble((chosen.name, "bold"), f": {chosen.title}"))
+    shown.print(Text(f"In Python: iv.datasets.{chosen.name}{_options(chosen)}", "dim"))
+    for heading, lines in _sections(chosen):
+        shown.print(Text(f"\n{heading}", "bold"))
+        for line in lines:
+            shown.print(Padding(Text(line) if isinstance(line, str) else line, (0, 0, 0, 2)))
+
+
+def _sections(chosen: Entry) -> Iterable[tuple[str, list[RenderableType]]]:
+    """Headings, and what stands under each."""
+    if _missing(chosen):
+        yield "Rows", [f"Not on this machine. To get them: invariscope datasets fetch {chosen.name}"]
+    else:
+        data = chosen.load()
+        yield "Rows", [data.description, "", _environments(data)]
+        if chosen.published:
+            yield "Published, and here", [_comparison(chosen)]
+        for heading, texts in (("Choices made where the paper is silent", data.choices), ("Notes", data.notes)):
+            if texts:
+                yield heading, [_grid((), (("-", text) for text in texts))]
+        if data.truth:
+            yield "Known truth", [", ".join(data.truth)]
+    if chosen.files:
+        yield "Files", [_files(chosen)]
+    if chosen.reference:
+        yield "Reference", [chosen.reference, *([f"Licence: {chosen.licence}"] if chosen.licence else [])]
+
+
+def _environments(data: Dataset) -> Table:
+    import numpy as np
+
+    labels, codes = np.unique(np.asarray(data.env), return_inverse=True)
+    parts = {"rows": np.ones(len(data), bool)}
+    if data.part is not None:
+        parts |= {name: data.part == name for name in ("train", "test")}
+    counts = [np.bincount(codes[chosen], minlength=len(labels)) for chosen in parts.values()]
+    rows = [(str(label), *(f"{count[k]:,}" for count in counts)) for k, label in enumerate(labels[:ROW_LIMIT])]
+    if len(labels) > ROW_LIMIT:
+        rows.append((f"... and {len(labels) - ROW_LIMIT} more", *("" for _ in counts)))
+    return _grid((data.env_name, *parts), rows)
+
+
+def _comparison(chosen: Entry) -> Table:
+    from invariscope.datasets.catalogue import compare
+
+    rows = []
+    for found in compare(chosen):
+        options = ", ".join(f"{name}={value!r}" for name, value in found.published.options.items())
+        what = f"{found.published.what} ({options})" if options else found.published.what
+        published, here = (f"{n:,}" if isinstance(n, int) else f"{n:.4f}" for n in (found.published.value, found.here))
+        rows.append((what, published, here, "" if found.agrees else "differs", found.published.where))
+    return _grid(("", "published", "here", "", "where"), rows)
+
+
+def _files(chosen: Entry) -> Table:
+    from invariscope.datasets.fetch import state_of
+
+    return _grid(
+        (),
+        (
+            (file.path, _megabytes(file.size), state_of(file), " or ".join(source.label for source in file.sources))
+            for file in chosen.files
+        ),
+    )
+
+
+def _state(chosen: Entry) -> str:
+    """In a few words, whether the data are at hand."""
+    from invariscope.datasets.fetch import state_of
+
+    missing = _missing(chosen)
+    if missing:
+        size = _megabytes(sum(file.size for file in missing))
+        return f"to fetch, {size}" if all(file.sources for file in missing) else "to bring along"
+    return state_of(chosen.files[0]) if chosen.files else "needs no file"
+
+
+def _missing(chosen: Entry) -> list[DataFile]:
+    from invariscope.datasets.fetch import state_of
+
+    return [file for file in chosen.files if state_of(file) == "to fetch"]
+
+
+def _megabytes(size: int) -> str:
+    return f"{max(size / 1e6, 0.1):.1f} MB"
+
+
+def _options(chosen: Entry) -> str:
+    """The options of a data set with their defaults, long ones left out."""
+    parameters = inspect.signature(chosen.load).parameters.values()
+    return f"({', '.join(f'{p.name}={p.default!r}' if len(repr(p.default)) < 40 else p.name for p in parameters)})"
+
+
+def _grid(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """Columns side by side, under titles where there are any; numbers to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    titles, lines = list(titles), [list(row) for row in rows]
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(titles))
+    for k in range(max(map(len, lines), default=len(titles))):
+        number = all(line[k].replace(",", "").replace(".", "").isdigit() for line in lines) and bool(lines)
+        grid.add_column(titles[k] if k < len(titles) else "", justify="right" if number else "left", overflow="fold")
+    for line in lines:
+        grid.add_row(*(Text(cell) for cell in line))
+    return grid

@@ -1,0 +1,1 @@
+"""Images with environments, as flat tables of pixels."""

@@ -1,0 +1,1 @@
+"""Data drawn from a known law, with the truth about it."""

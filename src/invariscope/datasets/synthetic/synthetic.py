@@ -1,0 +1,117 @@
+"""What data sets with a known law have in common: rows drawn environment by environment, and the truth about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.datasets.dataset import TEST, TRAIN, Dataset
+from invariscope.errors import InputError
+
+Floats = NDArray[np.float64]
+Generator = np.random.Generator
+#: Features and target of so many rows of the environment at a position, drawn from its own stream.
+Sample = Callable[[int, int, Generator], tuple[Floats, NDArray[Any]]]
+
+DRIC = '"Measuring invariance in representation learning: a robust evaluation framework"'
+INFLUENCE = '"Out-of-distribution generalization analysis via influence function"'
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Synthetic(Dataset):
+    """Rows drawn from a known law: first the training rows, environment after environment, then any test rows.
+
+    Like every :class:`~invariscope.datasets.dataset.Dataset`, and also:
+
+    Attributes
+    ----------
+    X : (n, d) features, an array
+    y : (n,) target: numbers, or classes 0..K-1; (n, k) where the target is a vector
+    invariant : positions of the columns that form the invariant representation: E[Y | these] is the same everywhere
+    truth : population quantities of the law, under the names each function documents
+
+    >>> from invariscope.datasets.synthetic.nulls import null_same_law
+    >>> data = null_same_law(n=10, d=3)
+    >>> len(data), data.invariant, data.truth["regret"]
+    (30, (0, 1, 2), 0.0)
+    """
+
+    invariant: tuple[int, ...]
+
+
+def drawn(
+    sample: Sample,
+    labels: Sequence[Any],
+    rows: Sequence[int],
+    streams: Sequence[Generator],
+    *,
+    test_rows: Sequence[int] | None = None,
+    **about: Any,
+) -> Synthetic:
+    """Draw every environment from its own stream, so that more rows in one change nothing in the others.
+
+    Test rows come from a stream that each environment's stream spawns: the training rows are the same with and
+    without them, and more training rows do not change them.
+    """
+    wanted = [(rows, streams, TRAIN)]
+    if test_rows is not None:
+        wanted.append((test_rows, [stream.spawn(1)[0] for stream in streams], TEST))
+    features, targets, names, parts = [], [], [], []
+    for counts, sources, part in wanted:
+        for position, (count, source) in enumerate(zip(counts, sources, strict=True)):
+            X, y = sample(position, count, source)
+            features.append(X)
+            targets.append(y)
+        names.append(np.repeat(np.asarray(labels), counts))
+        parts.append(np.repeat(part, sum(counts)))
+    return Synthetic(
+        X=np.ascontiguousarray(np.concatenate(features)),
+        y=np.ascontiguousarray(np.concatenate(targets)),
+        env=np.concatenate(names),
+        part=None if test_rows is None else np.concatenate(parts),
+        **about,
+    )
+
+
+def row_counts(n: int | Sequence[int], environments: int, name: str = "n") -> list[int]:
+    """Rows of each environment, from one number for all or one for each.
+
+    >>> row_counts(5, 3), row_counts((5, 6), 2)
+    ([5, 5, 5], [5, 6])
+    """
+    rows = [int(n)] * environments if isinstance(n, int | np.integer) else [int(count) for count in n]
+    if environments < 1 or len(rows) != environments or min(rows) < 1:
+        raise InputError(
+            f"{name} must be a positive number of rows, or one for each of {environments} environments: got {n}"
+        )
+    return rows
+
+
+def counts_of_test_rows(n_test: int | Sequence[int], environments: int) -> list[int] | None:
+    """Test rows of each environment; ``None`` where none are wanted."""
+    return None if isinstance(n_test, int | np.integer) and n_test == 0 else row_counts(n_test, environments, "n_test")
+
+
+def different_scales(environments: Sequence[float]) -> list[float]:
+    """Environments that are told apart by a positive number, which is also their label."""
+    scales = [float(e) for e in environments]
+    if len(set(scales)) < len(scales) or not all(0 < e < np.inf for e in scales):
+        raise InputError(f"environments must be different positive numbers: got {scales}")
+    return scales
+
+
+def at_least_one(count: int, name: str, of: str) -> None:
+    """Refuse a number of columns below 1."""
+    if count < 1:
+        raise InputError(f"{name} is {count}: at least 1 {of} is needed")
+
+
+def not_negative(value: float, name: str) -> float:
+    """Refuse a scale below 0, or one that is no number."""
+    if not 0 <= value < np.inf:
+        raise InputError(f"{name} is {value}: give a number of at least 0")
+    return value

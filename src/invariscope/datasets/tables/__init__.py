@@ -1,0 +1,1 @@
+"""Real tables, one file each."""

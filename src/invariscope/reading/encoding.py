@@ -1,0 +1,103 @@
+"""Categories as columns of 0 and 1, under names that say what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from invariscope.errors import InputError
+
+
+def one_hot(column: pd.Series, levels: Sequence[Any] | None = None) -> pd.DataFrame:
+    """One column per level, named "workclass=Private", which is 1 in the rows that have it and 0 elsewhere.
+
+    Every level has its column, so that none is the silent reference; the columns of a row add up to 1, and a head with
+    an intercept sees one column more than it needs, which changes no prediction.
+
+    Parameters
+    ----------
+    column : (n,) categories: text, numbers that are codes, true/false, or a pandas categorical
+    levels : what becomes a column, in which order (default: what is there, sorted)
+
+    Returns
+    -------
+    (n, number of levels) float64, with the index of ``column``
+
+    It cannot tell an order of the levels ("low", "high"): it is lost.
+
+    Raises
+    ------
+    InputError : values are missing, or not among ``levels``
+
+    >>> one_hot(pd.Series(["b", "a", "b"], name="site"))
+       site=a  site=b
+    0     0.0     1.0
+    1     1.0     0.0
+    2     0.0     1.0
+    """
+    chosen = sorted_levels(column) if levels is None else list(levels)
+    # rows of numpy are columns of pandas: this way round nothing is copied
+    indicators = np.empty((len(chosen), len(column)))
+    write_indicators(column, chosen, indicators)
+    return pd.DataFrame(indicators.T, index=column.index, columns=level_columns(column, chosen), copy=False)
+
+
+def write_indicators(column: pd.Series, levels: Sequence[Any], out: NDArray[np.float64]) -> None:
+    """Write 1 into row k of ``out`` (levels × n) where the column has level k, and 0 elsewhere."""
+    if column.isna().any():
+        raise InputError(f'column "{column.name}" has {int(column.isna().sum())} missing values: fill them in first')
+    found, present = pd.factorize(column)
+    positions = pd.Index(levels, dtype=object).get_indexer(pd.Index(present, dtype=object))
+    if (positions < 0).any():
+        stranger = present[int(np.argmax(positions < 0))]
+        raise InputError(
+            f'column "{column.name}" holds "{stranger}", which is not among the {len(levels)} levels given'
+        )
+    codes = positions.astype(np.int32)[found]
+    for position, row in enumerate(out):  # one pass along the memory for each level: faster than setting single ones
+        np.equal(codes, position, out=row)
+
+
+def level_columns(column: pd.Series, levels: Sequence[Any]) -> pd.Index:
+    """Names such as "workclass=Private"."""
+    return pd.Index([f"{column.name}={level_name(level)}" for level in levels], dtype=object)
+
+
+def sorted_levels(column: pd.Series) -> list[Hashable]:
+    """The distinct values of a column in their own order; those of mixed types in that of their names.
+
+    >>> sorted_levels(pd.Series([10, 2, 2, None])), sorted_levels(pd.Series(["b", "a"]))
+    ([2.0, 10.0], ['a', 'b'])
+    """
+    levels = column.dropna().unique().tolist()
+    try:
+        return sorted(levels)
+    except TypeError:
+        return sorted(levels, key=str)
+
+
+def level_name(level: Any) -> str:
+    """A level as people write it: codes that became floats because some were missing lose their ".0".
+
+    >>> level_name(3.0), level_name(2.5), level_name("Private"), level_name(True)
+    ('3', '2.5', 'Private', 'True')
+    """
+    if isinstance(level, float | np.floating):
+        return str(int(level)) if float(level).is_integer() else repr(float(level))
+    return str(level)
+
+
+def unused_name(name: str, taken: Iterable[Hashable]) -> str:
+    """The name itself, or in brackets if something is called so already.
+
+    >>> unused_name("age missing", ["age"]), unused_name("age missing", ["age", "age missing"])
+    ('age missing', '(age missing)')
+    """
+    known = set(taken)
+    while name in known:
+        name = f"({name})"
+    return name

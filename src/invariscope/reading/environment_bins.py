@@ -1,0 +1,240 @@
+"""Environments from dates and numbers: years, weekdays, groups of ages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from invariscope.errors import InputError
+from invariscope.reading.read_table import kind_of
+from invariscope.reading.spelling import PYTHON, Spelling
+
+Floats = NDArray[np.float64]
+DATE_BINS = ("year", "quarter", "month", "week", "day", "month-of-year", "weekday", "hour-of-day")
+#: As many groups of numbers as a message proposes.
+PROPOSED = 4
+
+
+class Bin(str):
+    """A label that sorts by the values it stands for: "age under 30" before "age 100–120".
+
+    >>> sorted([Bin("age 100–120", 2), Bin("age under 30", 0), Bin("age 30–99", 1)])
+    ['age under 30', 'age 30–99', 'age 100–120']
+    """
+
+    rank: int
+
+    def __new__(cls, text: str, rank: int) -> Bin:
+        label = super().__new__(cls, text)
+        label.rank = rank
+        return label
+
+    def __getnewargs__(self) -> tuple[str, int]:  # type: ignore[override]
+        return str(self), self.rank
+
+    def __lt__(self, other: str) -> bool:
+        return self.rank < other.rank if isinstance(other, Bin) else str.__lt__(self, other)
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > other.rank if isinstance(other, Bin) else str.__gt__(self, other)
+
+    def __le__(self, other: str) -> bool:
+        return not self > other
+
+    def __ge__(self, other: str) -> bool:
+        return not self < other
+
+
+def bin_environments(
+    column: pd.Series, how: str | int | Sequence[float], *, spell: Spelling = PYTHON
+) -> tuple[pd.Series, tuple[str, ...]]:
+    """Group the rows by a date or a number; every row comes into exactly one group.
+
+    Parameters
+    ----------
+    column : (n,) dates (or text such as 2024-05-31) or numbers; where it is missing, so is the group
+    how : a part of the date ("year", "quarter", "month", "week", "day" in the order of time; "month-of-year",
+        "weekday", "hour-of-day" that come again), a number of groups of about equal size, or the edges between groups,
+        each of which belongs to the group above it
+
+    Returns
+    -------
+    labels : (n,) in the user's units, sorting in the order of the values
+    notes : if there are fewer groups than asked for
+
+    Equal values are never split over two groups. It cannot tell whether the groups mean anything: an effect that
+    changes smoothly with age differs between any two groups of ages.
+
+    >>> ages = pd.Series([17, 22, 28, 40, 41, 90], name="age")
+    >>> bin_environments(ages, 3)[0].tolist()
+    ['age 17–22', 'age 17–22', 'age 28–40', 'age 28–40', 'age 41–90', 'age 41–90']
+    >>> bin_environments(ages, [30, 65])[0].unique().tolist()
+    ['age under 30', 'age 30–64', 'age 65 and over']
+    >>> bin_environments(pd.Series(["2024-05-31", "2023-01-01"], name="day"), "quarter")[0].tolist()
+    ['2024-Q2', '2023-Q1']
+    """
+    option = spell("env_bins")
+    if isinstance(how, str):
+        if how not in DATE_BINS:
+            raise InputError(
+                f'{option} is "{how}": give one of {", ".join(DATE_BINS)}, a number of groups, or the edges of groups'
+            )
+        codes, texts = _parts_of_dates(_dates(column, spell), how)
+        return _labelled(column, codes, texts), ()
+    kind = kind_of(column)
+    if kind != "numbers":
+        remedy = f"pass {spell('env_bins', 'month')}, say" if kind == "dates" else f"leave out {option}"
+        raise InputError(f'column "{column.name}" is {kind}, which cannot be cut into groups of numbers: {remedy}')
+    values: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if isinstance(how, int | np.integer):
+        if how < 2 or isinstance(how, bool):
+            raise InputError(f"{option} is {how}: invariance compares at least 2 groups")
+        return _quantile_groups(column, values, int(how))
+    return _groups_between(column, values, np.asarray(how, dtype=np.float64), option)
+
+
+def refuse_unbinned(column: pd.Series, *, spell: Spelling = PYTHON) -> None:
+    """Refuse numbers or dates of which (nearly) every row has its own, and say how to group them."""
+    kind = kind_of(column)
+    if kind not in ("numbers", "dates"):
+        return
+    counts = column.value_counts()
+    alone = int((counts == 1).sum())
+    if len(counts) <= min(1000, len(column) // 2) and not alone:
+        return
+    proposed: str | int = "month" if kind == "dates" else PROPOSED
+    rare = f", {alone:,} of them in one row only" if alone else ""
+    raise InputError(
+        f'column "{column.name}" ({spell("env")}) has {len(counts):,} different values in {len(column):,} rows{rare}: '
+        f"environments need several rows each. Group it, for example with {spell('env_bins', proposed)}."
+    )
+
+
+def _labelled(column: pd.Series, codes: NDArray[np.intp], texts: Sequence[str]) -> pd.Series:
+    """The label of every row; code -1 is missing."""
+    labels = np.array([*(Bin(text, rank) for rank, text in enumerate(texts)), None], dtype=object)
+    return pd.Series(labels[codes], index=column.index, name=column.name, dtype=object)
+
+
+# --- dates ------------------------------------------------------------------------------------------------------------
+def _dates(column: pd.Series, spell: Spelling) -> pd.Series:
+    kind = kind_of(column)
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return column
+    if kind in ("dates", "text") and not pd.api.types.is_timedelta64_dtype(column.dtype):
+        text = column.astype(object).where(column.notna(), None)
+        try:
+            return pd.to_datetime(text, format="ISO8601")
+        except (ValueError, TypeError):
+            found = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
+        strangers = text[found.isna() & column.notna()]
+        if not strangers.empty:
+            raise InputError(
+                f'column "{column.name}" holds "{strangers.iloc[0]}", which is no date of the form 2024-05-31 '
+                f"(in {len(strangers)} of {len(column)} rows): write dates that way, or leave out {spell('env_bins')}"
+            )
+        return found  # several time zones: what they have in common is UTC
+    remedy = f"pass {spell('env_bins', PROPOSED)} for that many groups" if kind == "numbers" else "name another column"
+    raise InputError(f'column "{column.name}" holds {kind}, not dates: {remedy}')
+
+
+def _parts_of_dates(dates: pd.Series, how: str) -> tuple[NDArray[np.intp], list[str]]:
+    known = dates.notna().to_numpy()
+    date = dates[known].dt
+    if how == "week":
+        iso = date.isocalendar()
+        key = iso["year"].astype(np.int64) * 100 + iso["week"].astype(np.int64)
+    else:
+        key = {
+            "year": lambda: date.year,
+            "quarter": lambda: date.year * 10 + date.quarter,
+            "month": lambda: date.year * 100 + date.month,
+            "day": lambda: date.year * 10_000 + date.month * 100 + date.day,
+            "month-of-year": lambda: date.month,
+            "weekday": lambda: date.day_of_week,
+            "hour-of-day": lambda: date.hour,
+        }[how]()
+    keys, inverse = np.unique(key.to_numpy(dtype=np.int64), return_inverse=True)
+    codes = np.full(len(dates), -1, dtype=np.intp)
+    codes[known] = inverse
+    return codes, [_date_label(int(key), how) for key in keys]
+
+
+def _date_label(key: int, how: str) -> str:
+    import calendar
+
+    return {
+        "year": lambda: str(key),
+        "quarter": lambda: f"{key // 10}-Q{key % 10}",
+        "month": lambda: f"{key // 100}-{key % 100:02d}",
+        "week": lambda: f"{key // 100}-W{key % 100:02d}",
+        "day": lambda: f"{key // 10_000}-{key // 100 % 100:02d}-{key % 100:02d}",
+        "month-of-year": lambda: calendar.month_name[key],
+        "weekday": lambda: calendar.day_name[key],
+        "hour-of-day": lambda: f"{key:02d}:00–{key:02d}:59",
+    }[how]()
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+def _quantile_groups(column: pd.Series, values: Floats, count: int) -> tuple[pd.Series, tuple[str, ...]]:
+    known = values[~np.isnan(values)]
+    # a cut is a value that occurs, and belongs to the group below: equal values stay together
+    cuts = np.unique(np.quantile(known, np.arange(1, count) / count, method="inverted_cdf")) if known.size else known
+    groups, codes = np.unique(np.searchsorted(cuts, known, side="left"), return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(groups)))
+    lowest = np.minimum.reduceat(known[order], starts) if known.size else known
+    highest = np.maximum.reduceat(known[order], starts) if known.size else known
+    placed = np.full(len(values), -1, dtype=np.intp)
+    placed[~np.isnan(values)] = codes
+    labels = _labelled(column, placed, _ranges(str(column.name), lowest, highest))
+    if len(groups) == count:
+        return labels, ()
+    why = f'"{column.name}" is cut into {len(groups)} groups instead of {count}: rows with equal values stay together.'
+    return labels, (why[0].upper() + why[1:],)
+
+
+def _ranges(name: str, lowest: Floats, highest: Floats) -> list[str]:
+    """Labels such as "age 17–28", with as few digits as keep neighbours apart.
+
+    Measurements with many decimals have neighbours so close that nobody wants to see all digits: there bounds may
+    look the same, as in "2.1–3.4" and "3.4–5".
+    """
+    for digits, apart in [(3, True), (4, True), *((digits, False) for digits in range(3, 18))]:
+        low, high = ([_number(value, digits) for value in bounds] for bounds in (lowest, highest))
+        texts = [_range(*pair) for pair in zip(low, high, strict=True)]
+        touching = apart and any(a == b for a, b in zip(low[1:], high[:-1], strict=True))
+        if not touching and len(set(texts)) == len(texts):
+            break
+    return [f"{name} {text}" for text in texts]
+
+
+def _range(low: str, high: str) -> str:
+    if low == high:
+        return low
+    return f"{low} to {high}" if low.startswith("-") or high.startswith("-") else f"{low}–{high}"
+
+
+def _number(value: float, digits: int) -> str:
+    if float(value).is_integer():
+        return str(int(value))
+    return np.format_float_positional(value, precision=digits, fractional=False, trim="-")
+
+
+def _groups_between(column: pd.Series, values: Floats, edges: Floats, option: str) -> tuple[pd.Series, tuple[str, ...]]:
+    if edges.ndim != 1 or not edges.size or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+        shown = ", ".join(f"{edge:g}" for edge in edges.ravel())
+        raise InputError(f"{option} is ({shown}): give the edges between groups as numbers that go up")
+    known = ~np.isnan(values)
+    whole = bool((values[known] == np.floor(values[known])).all())
+    # "30–49" is clearer than "30–50", and the same where there are only whole years
+    below = [_number(edge - 1 if whole and float(edge).is_integer() else edge, 17) for edge in edges[1:]]
+    at = [_number(edge, 17) for edge in edges]
+    middle = [_range(low, high) for low, high in zip(at[:-1], below, strict=True)]
+    texts = [f"{column.name} {text}" for text in (f"under {at[0]}", *middle, f"{at[-1]} and over")]
+    codes = np.where(known, np.searchsorted(edges, values, side="right"), -1).astype(np.intp)
+    empty = [text for rank, text in enumerate(texts) if rank not in set(np.unique(codes))]
+    return _labelled(column, codes, texts), (f"No row has {', '.join(empty)}.",) if empty else ()

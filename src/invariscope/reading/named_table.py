@@ -1,0 +1,106 @@
+"""Names of columns as a user types them: found in the table, or refused with the names that come closest."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from invariscope.errors import InputError
+from invariscope.reading.spelling import PYTHON, Spelling
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Names listed before "and N more".
+NAME_LIMIT = 12
+
+
+@dataclass(frozen=True, eq=False)
+class NamedTable:
+    """A table, what to call it, and how the user types options, so that every complaint can say where to look."""
+
+    frame: pd.DataFrame
+    name: str
+    spell: Spelling = PYTHON
+
+    def column(self, name: str, option: str) -> str:
+        """The name itself if there is such a column."""
+        if name in self.frame.columns:
+            return name
+        raise InputError(f'column "{name}" ({self.spell(option)}) is not in {self.name}: {self._closest(name)}')
+
+    def columns(self, values: str | Sequence[str], option: str) -> list[str]:
+        """The columns an option names, each once, in the order given.
+
+        In a shell it is a repeatable, comma-separated option: a value that is the name of a column is taken whole,
+        commas and all; double quotes do the same inside a list.
+        """
+        names: list[str] = []
+        for value in [values] if isinstance(values, str) else values:
+            whole = not self.spell.shell or value in self.frame.columns
+            parts = [value] if whole else next(csv.reader([value], skipinitialspace=True), [])
+            names += parts if whole else [part.strip() for part in parts if part.strip()]
+        return [self.column(name, option) for name in dict.fromkeys(names)]
+
+    def roles(self, **chosen: str | None) -> dict[str, str]:
+        """Columns with a part of their own (target, environments, ...), and the option that gave it to them."""
+        roles: dict[str, str] = {}
+        for option, name in chosen.items():
+            if name is None:
+                continue
+            self.column(name, option)
+            if name in roles:
+                raise InputError(
+                    f'column "{name}" is both {self.spell(roles[name])} and {self.spell(option)}: name two columns'
+                )
+            roles[name] = option
+        return roles
+
+    def features(
+        self, roles: Mapping[str, str], features: str | Sequence[str] | None, drop: str | Sequence[str]
+    ) -> list[str]:
+        """The columns named as features, or else all that have no other part and are not dropped."""
+        dropped = self.columns(drop, "drop")
+        named = self.columns(() if features is None else features, "features")
+        for names, option in ((named, "features"), (dropped, "drop")):
+            both = [name for name in names if name in roles]
+            if both:
+                raise InputError(
+                    f'column "{both[0]}" is {self.spell(roles[both[0]])}: take it out of {self.spell(option)}'
+                )
+        both = [name for name in named if name in dropped]
+        if both:
+            raise InputError(
+                f'column "{both[0]}" is in {self.spell("features")} and in {self.spell("drop")}: take it out of one'
+            )
+        return named or [name for name in self.frame.columns if name not in roles and name not in dropped]
+
+    def kinds(self, names: Sequence[str]) -> dict[str, str]:
+        """What each column holds: numbers, text, dates or nested values."""
+        from invariscope.reading.read_table import kind_of
+
+        return {name: kind_of(self.frame[name]) for name in names}
+
+    def _closest(self, name: str) -> str:
+        known = [str(column) for column in self.frame.columns]
+        lowered = {column.lower(): column for column in reversed(known)}
+        close = [lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+        return f"did you mean {' or '.join(quoted(close))}?" if close else f"it has {some(known)}"
+
+
+def quoted(names: Sequence[str]) -> list[str]:
+    """Names in double quotes."""
+    return [f'"{name}"' for name in names]
+
+
+def some(names: Sequence[str]) -> str:
+    """Names in one line: the first dozen, and how many more there are.
+
+    >>> some(["a", "b"]), some([f"x{j}" for j in range(14)])[-19:]
+    ('a, b', 'x10, x11 and 2 more')
+    """
+    shown = ", ".join(names[:NAME_LIMIT])
+    return shown if len(names) <= NAME_LIMIT else f"{shown} and {len(names) - NAME_LIMIT} more"

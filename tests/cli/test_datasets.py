@@ -1,0 +1,106 @@
+"""`invariscope datasets`: list, fetch and describe, with and without files at hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from invariscope.cli import main
+from invariscope.datasets import fetch, sources
+from invariscope.datasets.catalogue import entries
+
+
+def datasets(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["datasets", *arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def nothing_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data folder, an empty cache, and nothing to download from."""
+
+    def unreachable(*arguments: object) -> None:
+        raise sources.DataUnavailable("no network")
+
+    monkeypatch.delenv("INVARISCOPE_DATA", raising=False)
+    monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(fetch, "_download", unreachable)
+
+
+@pytest.fixture
+def data_at_hand(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INVARISCOPE_DATA", str(data_dir))
+
+
+@pytest.mark.usefixtures("nothing_at_hand")
+def test_list_names_everything_and_says_what_is_missing() -> None:
+    done = datasets("list")
+    assert (done.exit_code, done.stderr) == (0, "")
+    for name, entry in entries().items():
+        line = re.search(rf"^{name} .*$", done.stdout, re.MULTILINE)
+        assert line is not None, name
+        assert ("to fetch" in line[0]) == any(file.sources for file in entry.files)
+    assert re.search(r"^adult .* to fetch, 6\.0 MB *$", done.stdout, re.MULTILINE)
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+@pytest.mark.usefixtures("data_at_hand")
+def test_list_says_what_is_there() -> None:
+    assert re.search(r"^adult .* in your folder *$", datasets("list").stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("data_at_hand")
+def test_fetch_prints_where_the_files_are(data_file: Callable[[str], Path]) -> None:
+    path = data_file("adult/adult.data")
+    done = datasets("fetch", "adult", "linear_sem")
+    assert done.exit_code == 0
+    assert done.stdout == f"adult: {path}\nadult: {path.with_name('adult.test')}\nlinear_sem: needs no file\n"
+
+
+@pytest.mark.usefixtures("nothing_at_hand")
+def test_fetch_without_network_says_how_to_get_the_file() -> None:
+    done = datasets("fetch", "law_school")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("DataUnavailable: law_school/lawschool.csv could not be found or downloaded")
+    assert "INVARISCOPE_DATA" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fetch",), "InputError: name one data set or more, or say --all"),
+        (("fetch", "--all", "adult"), "InputError: name one data set or more, or say --all"),
+        (("fetch", "adlut"), 'InputError: there is no data set "adlut": did you mean adult?'),
+        (("describe", "adlut"), 'InputError: there is no data set "adlut": did you mean adult?'),
+    ],
+)
+def test_mistakes_are_answered_with_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+    done = datasets(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("data_at_hand")
+def test_describe_shows_published_numbers_beside_ours(data_file: Callable[[str], Path]) -> None:
+    data_file("heart_disease/processed.va.data")
+    done = datasets("describe", "heart_disease")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert re.search(r"^ +Cleveland +303 *$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +rows in Cleveland +303 +303 ", done.stdout, re.MULTILINE)
+    assert "differs" not in done.stdout
+    for heading in ("Rows", "Published, and here", "Choices made where the paper is silent", "Files", "Reference"):
+        assert f"\n{heading}\n" in done.stdout
+
+
+@pytest.mark.usefixtures("nothing_at_hand")
+def test_describe_needs_neither_files_nor_network() -> None:
+    done = datasets("describe", "adult")
+    assert done.exit_code == 0
+    assert "Not on this machine. To get them: invariscope datasets fetch adult" in done.stdout
+    made_up = datasets("describe", "linear_sem")
+    assert made_up.exit_code == 0
+    assert "Known truth" in made_up.stdout

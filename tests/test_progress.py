@@ -1,0 +1,43 @@
+"""What is shown while something takes long: a bar with bytes on a terminal, nothing in a pipe."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import rich.console
+
+from invariscope.progress import receiving
+
+
+def test_nothing_is_shown_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    for wanted in (True, False):
+        with receiving(wanted) as show:
+            show("downloading a.zip", 50, 100)
+    assert capsys.readouterr() == ("", "")
+
+
+def last_frame(monkeypatch: pytest.MonkeyPatch, *steps: tuple[str, int, int]) -> str:
+    screen = io.StringIO()
+    terminal = rich.console.Console(file=screen, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr(rich.console, "Console", lambda stderr: terminal)
+    with receiving(True) as show:
+        for step in steps:
+            show(*step)
+    return [line for line in screen.getvalue().split("\r") if "downloading" in line][-1]
+
+
+def test_bytes_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "downloading [a].zip"  # brackets are no markup
+    frame = last_frame(monkeypatch, (name, 0, 0), (name, 2_500_000, 10_000_000))
+    assert name in frame
+    assert "2.5 of 10.0 MB" in frame
+
+
+def test_one_thing_is_shown_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = last_frame(monkeypatch, ("downloading a.zip", 5, 10), ("downloading the package b 1.0", 0, 0))
+    assert "downloading the package b 1.0" in frame
+    assert "a.zip" not in frame
+    assert "MB" not in frame

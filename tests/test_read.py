@@ -1,0 +1,295 @@
+"""`read`: what becomes of every kind of column, the same from every kind of file, and nothing done unsaid."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, ipc, parquet
+
+import invariscope as iv
+from invariscope import InputError
+from invariscope.datasets.dataset import Dataset
+
+ROWS = 12
+COLUMNS: dict[str, list[Any]] = {
+    "ill": ["yes", "no"] * 6,
+    "age": [40, 71, 64, 30, 55, 58, 61, 47, 39, 66, 52, 49],
+    "dose": [0.5 * k for k in range(ROWS)],
+    "smoker": [True, False, False] * 4,
+    "sex": ["f", "m", "m", "f"] * 3,
+    "ward": [10, 2, 2, 10, 7, 7] * 2,
+    "day": [datetime.date(2023 + k % 2, 1 + k, 5) for k in range(ROWS)],
+    "name": [f"patient {k}" for k in range(ROWS)],
+    "hospital": ["Bern", "Oslo", "Rome"] * 4,
+}
+
+
+@pytest.fixture
+def patients() -> pd.DataFrame:
+    return pa.table(COLUMNS).to_pandas()
+
+
+def read(table: Any, **options: Any) -> Dataset:
+    return iv.read(table, **{"target": "ill", "env": "hospital", **options})
+
+
+def write_stream(table: pa.Table, path: Path) -> None:
+    with ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)
+
+
+# --- what becomes of columns ------------------------------------------------------------------------------------------
+def test_every_kind_of_column(patients: pd.DataFrame) -> None:
+    data = read(patients)
+    assert data.columns == ("age", "dose", "smoker", "sex=f", "sex=m", "ward")
+    assert tuple(data.X.columns) == data.columns
+    assert set(data.X.dtypes) == {np.dtype(np.float64)}
+    assert data.X["age"].tolist() == COLUMNS["age"]
+    assert data.X["smoker"].tolist() == [1, 0, 0] * 4
+    assert data.X["sex=m"].tolist() == [0, 1, 1, 0] * 3
+    assert data.y.tolist() == COLUMNS["ill"]
+    assert data.env.tolist() == COLUMNS["hospital"]
+    assert (data.target_name, data.env_name) == ("ill", "hospital")
+    assert data.notes == (
+        "Left out because they are dates: day.",
+        "Left out because they have too many different texts for categories: name (12).",
+    )
+    assert data.description == "12 rows of the table: ill by hospital"
+    assert data.source == "a pandas table"
+
+
+def test_codes_become_categories_in_the_order_of_the_codes(patients: pd.DataFrame) -> None:
+    data = read(patients, features=["ward", "age"], categories="ward")
+    assert data.columns == ("ward=2", "ward=7", "ward=10", "age")
+    assert data.X["ward=10"].tolist() == [1, 0, 0, 1, 0, 0] * 2
+    some = read(patients.assign(ward=patients["ward"].where(patients["age"] < 70)), categories=["ward"],
+                missing="indicator", features=["ward"])  # fmt: skip
+    assert some.columns == ("ward=2", "ward=7", "ward=10", "ward=missing")
+    assert some.X["ward=missing"].sum() == 1
+    of_pandas = read(patients.astype({"ward": "category"}), features="ward")  # whoever made it a category meant it
+    assert of_pandas.columns == ("ward=2", "ward=7", "ward=10")
+    truths = read(patients, features="smoker", categories="smoker")
+    assert truths.columns == ("smoker=False", "smoker=True")
+
+
+def test_features_may_be_named_in_any_sequence(patients: pd.DataFrame) -> None:
+    assert read(patients, features=patients.columns[1:3]).columns == ("age", "dose")
+    assert read(patients, features=np.array(["dose"]), drop=pd.Index(["age"])).columns == ("dose",)
+    assert read(patients, features=[]).columns == read(patients).columns
+
+
+def test_names_of_levels_that_are_taken_already(patients: pd.DataFrame) -> None:
+    data = read(patients.assign(**{"sex=f": 9.0}), features=["sex", "sex=f"])
+    assert data.columns == ("(sex=f)", "sex=m", "sex=f")
+    assert data.X["sex=f"].tolist() == [9.0] * ROWS
+    assert data.X["(sex=f)"].tolist() == [1, 0, 0, 1] * 3
+
+
+def test_constant_columns_are_no_errors(patients: pd.DataFrame) -> None:
+    data = read(patients.assign(one=1, same="x"), features=["one", "same", "age"])
+    assert data.columns == ("one", "same=x", "age")
+
+
+def test_text_that_is_not_quite_text(patients: pd.DataFrame) -> None:
+    untidy = patients.assign(
+        sex=" " + patients["sex"], dose=patients["dose"].astype(str).str.replace(".", ","), ill=patients["ill"] + " "
+    )
+    data = read(untidy, drop=["day", "name"])
+    tidy = read(patients, drop=["day", "name"])
+    pd.testing.assert_frame_equal(data.X, tidy.X)
+    assert data.y.tolist() == tidy.y.tolist()
+    assert tidy.notes == ()
+    assert data.notes == (
+        "Blanks around the texts are taken off: sex, ill.",
+        "Written as text and read as numbers: dose (decimal comma).",
+    )
+
+
+@pytest.mark.parametrize(("levels", "used"), [(100, True), (101, False)])
+def test_texts_with_very_many_levels_are_left_out(levels: int, used: bool, patients: pd.DataFrame) -> None:
+    long = pd.concat([patients] * 50, ignore_index=True).assign(text=[f"t{k % levels}" for k in range(50 * ROWS)])
+    assert ("text=t0" in read(long).columns) == used
+    if not used:
+        assert any("text (101)" in note for note in read(long).notes)
+        with pytest.raises(InputError, match=r'"text" \(features=\) has 101 different .* pass categories="text" to'):
+            read(long, features=["text"])
+        assert len(read(long, features=["text"], categories=["text"]).columns) == levels
+
+
+# --- environments -----------------------------------------------------------------------------------------------------
+def test_environments_in_groups(patients: pd.DataFrame) -> None:
+    by_year = read(patients, env="day", env_bins="year", drop="name")
+    assert by_year.environments.labels == ("2023", "2024")
+    by_age = read(patients, env="age", env_bins=3)
+    assert by_age.environments.labels == ("age 30–47", "age 49–58", "age 61–71")
+    assert "age" not in by_age.columns
+    by_edges = read(patients, env="age", env_bins=(50, 65))
+    assert by_edges.environments.labels == ("age under 50", "age 50–64", "age 65 and over")
+    with pytest.raises(InputError, match=r'"day" \(env=\) has 12 different values .* with env_bins="month"\.$'):
+        read(patients, env="day")
+    with pytest.raises(InputError, match=r'"dose" \(env=\) has 12 .* with env_bins=4\.$'):
+        read(patients, env="dose")
+
+
+def test_order_of_groups_survives_choosing_rows_and_auditing(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300), "n": rng.permutation(300)})
+    data = read(table, target="y", env="n", env_bins=[9, 100])
+    assert data.rows(np.arange(200)).environments.labels == ("n under 9", "n 9–99", "n 100 and over")
+    audit = iv.audit(None, *data.rows(np.flatnonzero(table["n"] > 8)), n_boot=99, criteria="regret")
+    assert audit.data.labels == ("n 9–99", "n 100 and over")
+
+
+def test_sites_with_numbers_stay_whole_when_some_are_missing(patients: pd.DataFrame) -> None:
+    patients["hospital"] = [1, 2, 3, None, 1, 2, 3, 1, 2, 3, 1, 2]
+    data = read(patients, missing="drop-rows")
+    assert data.environments.labels == (1, 2, 3)
+    assert data.notes[-1] == "Left out 1 of 12 rows with missing values (hospital 1)."
+    assert len(data.X) == len(data.y) == len(data.env) == 11
+    assert data.X.index.tolist() == data.y.index.tolist() == list(range(11))
+
+
+# --- missing values ---------------------------------------------------------------------------------------------------
+def test_missing_values(patients: pd.DataFrame) -> None:
+    holes = patients.assign(dose=patients["dose"].where(patients["hospital"] != "Oslo"))
+    sentence = 'column "dose" has 4 missing values (Oslo: 4 of 4). Drop it, or pass missing="impute-median".'
+    with pytest.raises(InputError) as caught:
+        read(holes)
+    assert str(caught.value) == sentence
+    assert "dose" not in read(holes, drop="dose").columns
+    assert "dose" not in read(holes, missing="drop-columns").columns
+    known = holes["dose"].dropna()
+    assert read(holes, missing="impute-median").X["dose"][1] == np.median(known)
+    assert read(holes, missing="indicator").X["dose missing"].tolist() == [0, 1, 0] * 4
+    assert read(holes, missing="drop-rows").environments.labels == ("Bern", "Rome")
+
+
+def test_text_that_is_missing(patients: pd.DataFrame) -> None:
+    holes = patients.assign(sex=patients["sex"].where(patients["age"] != 71))
+    assert read(holes, missing="impute-median").X["sex=f"].sum() == 7
+    indicated = read(holes, missing="indicator")
+    assert indicated.X["sex=missing"].tolist() == [0, 1, *[0] * 10]
+    assert "sex missing" not in indicated.columns
+
+
+@pytest.mark.parametrize("role", ["ill", "hospital"])
+def test_target_and_environments_must_be_known(role: str, patients: pd.DataFrame) -> None:
+    patients.loc[3, role] = None
+    for how in ("refuse", "impute-median", "indicator", "drop-columns"):
+        with pytest.raises(InputError, match=f'column "{role}" has 1 missing value, .*: pass missing="drop-rows"'):
+            read(patients, missing=how)
+    assert len(read(patients, missing="drop-rows")) == 11
+
+
+def test_levels_that_left_with_their_rows_have_no_column(patients: pd.DataFrame) -> None:
+    patients.loc[0, ["sex", "dose"]] = ["x", np.nan]
+    patients.loc[0, "ward"] = 99
+    data = read(patients, missing="drop-rows", categories="ward")
+    assert "sex=x" not in data.columns
+    assert [name for name in data.columns if name.startswith("ward")] == ["ward=2", "ward=7", "ward=10"]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+WRITERS: dict[str, Callable[[pa.Table, Path], object]] = {
+    "t.csv": csv.write_csv,
+    "t.parquet": parquet.write_table,
+    "t.feather": feather.write_feather,
+    "t.arrow": write_stream,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("options", [{}, {"missing": "indicator", "env": "day", "env_bins": "quarter"}])
+def test_every_file_gives_the_same(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    columns = {**COLUMNS, "dose": [None, *COLUMNS["dose"][1:]]} if options else COLUMNS
+    WRITERS[name](pa.table(columns), tmp_path / name)
+    found, expected = read(tmp_path / name, **options), read(pa.table(columns), **options)
+    pd.testing.assert_frame_equal(found.X, expected.X)
+    pd.testing.assert_series_equal(found.y, expected.y)
+    pd.testing.assert_series_equal(found.env, expected.env)
+    assert found.notes == expected.notes
+    assert (found.description, found.source) == (
+        expected.description.replace("the table", name),
+        str(tmp_path / name),
+    )
+    in_dictionaries = pa.table({name: pa.array(values).dictionary_encode() if isinstance(values[0], str) else values
+                                for name, values in columns.items()})  # fmt: skip
+    pd.testing.assert_frame_equal(read(in_dictionaries, **options).X, expected.X)
+    pd.testing.assert_frame_equal(read(pl.DataFrame(columns), **options).X, expected.X)
+
+
+def test_a_file_may_be_named_by_text(tmp_path: Path, patients: pd.DataFrame) -> None:
+    patients.to_csv(tmp_path / "h.csv", index=False)
+    assert len(read(str(tmp_path / "h.csv"))) == ROWS
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"target": "il"}, 'column "il" (target=) is not in the table: did you mean "ill"?'),
+        ({"env": "Hospitals"}, 'column "Hospitals" (env=) is not in the table: did you mean "hospital"?'),
+        ({"features": ["agee"]}, 'column "agee" (features=) is not in the table: did you mean "age"?'),
+        ({"drop": "xyz"}, 'column "xyz" (drop=) is not in the table: it has ill, age, dose, smoker'),
+        ({"env": "ill"}, 'column "ill" is both target= and env=: name two columns'),
+        ({"features": ["age", "ill"]}, 'column "ill" is target=: take it out of features='),
+        ({"features": ["hospital"]}, 'column "hospital" is env=: take it out of features='),
+        ({"drop": ["hospital"]}, 'column "hospital" is env=: take it out of drop='),
+        ({"features": ["age"], "drop": ["age"]}, 'column "age" is in features= and in drop=: take it out of one'),
+        ({"features": ["day"]}, 'column "day" (features=) holds dates: turn it into numbers'),
+        ({"features": ["list"]}, 'column "list" (features=) holds nested values: unpack it into columns'),
+        ({"features": ["name"]}, 'column "name" (features=) has 12 different texts in 12 rows, like an identifier'),
+        ({"target": "list"}, 'column "list" (target=) holds nested values'),
+        ({"env": "list"}, 'column "list" (env=) holds nested values'),
+        ({"categories": ["ill"]}, 'column "ill" (categories=) is not among the features: leave it out there'),
+        ({"features": ["age"], "categories": "sex"}, 'column "sex" (categories=) is not among the features'),
+        ({"missing": "guess"}, "missing= is 'guess': choose one of refuse, drop-rows"),
+        ({"env_bins": "epoch", "env": "day"}, 'env_bins= is "epoch": give one of year'),
+        (
+            {"drop": ["age", "dose", "smoker", "sex", "ward"]},
+            'the table has no feature besides "ill" and "hospital". Left out because they are dates: day.',
+        ),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], sentence: str, patients: pd.DataFrame) -> None:
+    with pytest.raises(InputError) as caught:
+        read(patients.assign(list=[[1]] * ROWS), **options)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_numbers_are_no_category_without_end() -> None:
+    table = pd.DataFrame({"y": np.arange(3000) % 2, "site": np.arange(3000) % 3, "x": np.arange(3000)})
+    with pytest.raises(InputError, match=r'"x" \(categories=\) has 3,000 different values: that is no category'):
+        read(table, target="y", env="site", categories="x")
+
+
+def test_the_table_of_the_user_is_not_touched(patients: pd.DataFrame) -> None:
+    before = patients.copy(deep=True)
+    read(patients, missing="indicator", categories="ward", env="age", env_bins=2)
+    pd.testing.assert_frame_equal(patients, before)
+
+
+# --- to the end -------------------------------------------------------------------------------------------------------
+def test_from_a_file_to_a_verdict(data_file: Callable[[str], Path], tmp_path: Path) -> None:
+    names = (
+        "age, workclass, fnlwgt, education, education-num, marital-status, occupation, relationship, race, sex, "
+        "capital-gain, capital-loss, hours-per-week, native-country, income\n"
+    )
+    lines = data_file("adult/adult.data").read_text().splitlines(keepends=True)[:4000]
+    (tmp_path / "adult.csv").write_text(names + "".join(lines))
+    data = iv.read(tmp_path / "adult.csv", target="income", env="sex", features=["age", "education-num", "race"])
+    assert data.columns[:4] == ("age", "education-num", "race=Amer-Indian-Eskimo", "race=Asian-Pac-Islander")
+    assert data.environments.labels == ("Female", "Male")
+    assert data.environments.classes == ("<=50K", ">50K")
+    audit = iv.audit(None, *data, n_boot=99, criteria="regret")
+    assert audit.data.columns == data.columns
+    everything = iv.read(tmp_path / "adult.csv", target="income", env="sex")
+    assert any("workclass (" in note and '× "?"' in note for note in everything.notes)
