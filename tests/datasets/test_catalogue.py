@@ -110,3 +110,9 @@ def test_unknown_names_are_answered_with_the_closest() -> None:
         entry("colored-minst")
     with pytest.raises(InputError, match=r'no data set "xyzzy": there are bike_sharing, adult'):
         entry("xyzzy")
+
+
+def test_the_page_on_data_sets_names_them_all() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text(encoding="utf-8")
+    for name in (*entries(), "image_folder", "ladder"):
+        assert f"`{name}(" in page, name
