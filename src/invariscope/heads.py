@@ -56,7 +56,6 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
             "loss": np.zeros(folds),
             "gradient": np.zeros((folds, size)),
             "hessian": np.zeros((folds, size, size)),
-            "squares": np.zeros((folds, size)),
         }
         for block, design in data.blocks.designs(rows):
             y = target.values[block]
@@ -73,13 +72,12 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
                 sums["loss"][fold] += value.sum()
                 sums["gradient"][fold] += (residual.T @ design).ravel()
                 sums["hessian"][fold] += loss.gram(design, scores, weight)
-                ones = np.ones(len(design)) if weight is None else weight
-                sums["squares"][fold] += np.tile(np.einsum("i,ij,ij->j", ones, design, design), loss.n_scores)
         return sums
 
     found = sum_by_environment(collect, data.offsets)
     # what is left of the curvature there is rounding error, and its inverse would be taken for a huge variance
-    steep = np.einsum("...pp->...p", found["hessian"]) > FLAT * found["squares"] / 4
+    at_even_odds = np.tile(_column_squares(data), loss.n_scores)[:, None] / 4
+    steep = np.einsum("...pp->...p", found["hessian"]) > FLAT * at_even_odds
     found["hessian"] *= steep[..., :, None] & steep[..., None, :]
     parts = (np.moveaxis(found[name], 0, 1) for name in ("loss", "gradient", "hessian"))
     value, gradient, hessian = parts if theta.ndim == 3 else (part[0] for part in parts)
@@ -218,6 +216,24 @@ def _newton(
         length = active * np.minimum(1.0, value / np.where(active, gain, 1.0))
         theta = theta - spread(length[:, None] * step)
     return replace(evaluate(data, target, theta), converged=False)
+
+
+def _column_squares(data: Environments) -> Floats:
+    """Σ of the squares of every column of the design, by environment: (E, p)."""
+
+    def collect(environment: int, rows: slice) -> Sums:
+        total = np.zeros(data.blocks.width)
+        for block, design in data.blocks.designs(rows):
+            if data.weight is None:
+                total += np.einsum("ij,ij->j", design, design)
+            else:
+                total += data.weight[block] @ design**2
+        return {"squares": total}
+
+    if "column squares" not in data.memo:
+        data.memo["column squares"] = sum_by_environment(collect, data.offsets)["squares"]
+    found: Floats = data.memo["column squares"]
+    return found
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:
