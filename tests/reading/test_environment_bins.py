@@ -124,9 +124,19 @@ def test_labels_sort_by_value_not_by_alphabet() -> None:
 
 
 def test_fewer_values_than_groups() -> None:
-    labels, notes = bin_environments(pd.Series([0, 0, 0, 0, 0, 0, 3, 5], name="gain"), 4)
-    assert labels.tolist() == ["gain 0"] * 6 + ["gain 3–5"] * 2
-    assert notes == ('"gain" is cut into 2 groups instead of 4: rows with equal values stay together.',)
+    labels, notes = bin_environments(pd.Series([0, 0, 0, 0, 0, 0, 3, 5, 5], name="gain"), 4)
+    assert labels.tolist() == ["gain 0"] * 6 + ["gain 3", "gain 5", "gain 5"]
+    assert notes == ('"gain" is cut into 3 groups instead of 4, of 6, 1, 2 rows: equal values stay together.',)
+
+
+def test_what_ties_leave_is_shared_evenly() -> None:
+    labels, notes = bin_environments(pd.Series([0] * 60 + list(range(1, 41)), name="gain"), 3)
+    assert labels.value_counts().to_dict() == {"gain 0": 60, "gain 1–20": 20, "gain 21–40": 20}
+    assert notes == ('"gain" is cut into 3 groups, of 60, 20, 20 rows: equal values stay together.',)
+    # the spike goes with whichever neighbours leave the groups more even
+    labels, notes = bin_environments(pd.Series([1] * 40 + [2] * 15 + [3] * 45, name="gain"), 2)
+    assert labels.value_counts().to_dict() == {"gain 1–2": 55, "gain 3": 45}
+    assert notes == ()
 
 
 @pytest.mark.parametrize(
@@ -162,9 +172,9 @@ def test_groups_of_numbers_cover_every_row_once_and_in_order(values: list[float]
     assert (found.groupby("value")["rank"].nunique() == 1).all()  # ties stay together
     assert found.sort_values("value")["rank"].is_monotonic_increasing
     assert found["label"].nunique() == found["rank"].nunique() <= count
-    assert bool(notes) == (found["rank"].nunique() < count)
+    sizes = found["rank"].value_counts()
+    assert bool(notes) == (len(sizes) < count or sizes.max() > 2 * sizes.min())
     if len(set(values)) == len(values):  # without ties the groups differ by a row
-        sizes = found["rank"].value_counts()
         assert sizes.max() - sizes.min() <= 1
         assert len(sizes) == min(count, len(values))
 

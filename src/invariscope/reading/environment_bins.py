@@ -181,8 +181,7 @@ def _date_label(key: int, how: str) -> str:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 def _quantile_groups(column: pd.Series, values: Floats, count: int) -> tuple[pd.Series, tuple[str, ...]]:
     known = values[~np.isnan(values)]
-    # a cut is a value that occurs, and belongs to the group below: equal values stay together
-    cuts = np.unique(np.quantile(known, np.arange(1, count) / count, method="inverted_cdf")) if known.size else known
+    cuts = _even_cuts(known, count)
     groups, codes = np.unique(np.searchsorted(cuts, known, side="left"), return_inverse=True)
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(groups)))
@@ -191,10 +190,30 @@ def _quantile_groups(column: pd.Series, values: Floats, count: int) -> tuple[pd.
     placed = np.full(len(values), -1, dtype=np.intp)
     placed[~np.isnan(values)] = codes
     labels = _labelled(column, placed, _ranges(str(column.name), lowest, highest))
-    if len(groups) == count:
+    sizes = np.bincount(codes, minlength=1)
+    if len(groups) == count and sizes.max() <= 2 * sizes.min():
         return labels, ()
-    why = f'"{column.name}" is cut into {len(groups)} groups instead of {count}: rows with equal values stay together.'
-    return labels, (why[0].upper() + why[1:],)
+    asked = "" if len(groups) == count else f" instead of {count}"
+    rows = ", ".join(f"{size:,}" for size in sizes)
+    why = f'"{column.name}" is cut into {len(groups)} groups{asked}, of {rows} rows: equal values stay together.'
+    return labels, (why,)
+
+
+def _even_cuts(values: Floats, count: int) -> Floats:
+    """Values between groups that are as even as ties allow; each belongs to the group below it."""
+    found, occurrences = np.unique(values, return_counts=True)
+    up_to = np.cumsum(occurrences)
+    cuts: list[int] = []
+    for left in range(count, 1, -1):
+        first, done = (cuts[-1] + 1, up_to[cuts[-1]]) if cuts else (0, 0)
+        goal = done + (len(values) - done) / left
+        cut = int(np.searchsorted(up_to, goal))
+        if cut > first and goal - up_to[cut - 1] < up_to[cut] - goal:
+            cut -= 1
+        if cut >= len(found) - 1:
+            break
+        cuts.append(cut)
+    return found[cuts]
 
 
 def _ranges(name: str, lowest: Floats, highest: Floats) -> list[str]:

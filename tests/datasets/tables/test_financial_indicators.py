@@ -74,7 +74,16 @@ def test_both_targets(raw: Raw) -> None:
 def test_what_the_texts_say_of_the_rows(raw: Raw) -> None:
     data = financial_indicators()
     assert len({row[""] for rows in raw.values() for row in rows}) == 4980
-    assert "4,980 companies" in (financial_indicators.__doc__ or "")
+    assert "4,980 tickers" in (financial_indicators.__doc__ or "")
+    same = data.X.assign(year=data.env).groupby([*data.X, "year"]).size().nlargest(3).tolist()
+    assert same[:2] == [405, 390]
+    filled = data.X.duplicated(keep=False)
+    assert filled.sum() - sum(same[:2]) == 212
+    for year, share in (("2016", 0.89), ("2017", 0.11)):
+        twins = data.X[data.env == year].groupby([*data.X])
+        most = twins.ngroup() == twins.size().argmax()
+        assert round(data.y[most[most].index].mean(), 2) == share
+        assert {row["Sector"] for row, twin in zip(raw[int(year)], most, strict=True) if twin} == {"Financial Services"}
     assert round(data.X["EPS"].corr(data.X["EPS Diluted"]), 3) == 0.998
     assert round(data.X["Net Income"].corr(data.X["Consolidated Income"]), 3) == 0.995
     correlation = np.corrcoef(data.X.to_numpy(), rowvar=False)

@@ -50,8 +50,8 @@ def colored_mnist(
         colour = label, flipped with probability ``flip[e]``
 
     The image sits in the red channel if colour = 1 and in the green channel if colour = 0; the other channel is 0.
-    With the same seed, other flip rates change colours but neither images nor labels (where the rates have the same
-    order), so that a sweep over rates compares like with like.
+    With the same seed, other flip rates change colours but neither images nor labels, so that a sweep over rates
+    compares like with like.
 
     Parameters
     ----------
@@ -129,9 +129,8 @@ def _colored(
         raise InputError("flip is empty: give one rate per environment")
     if not all(0 <= rate <= 1 for rate in (*given, noise)):
         raise InputError(f"flip and label_noise are probabilities between 0 and 1: got {flip} and {noise}")
-    # in the order of their labels, which is the order criteria work in: they need not sort the rows then
-    named_rates = sorted(zip(_distinct([named(rate) for rate in given]), given, strict=True))
-    labels, rates = zip(*named_rates, strict=True)
+    labels = _distinct([named(rate) for rate in given])
+    named_rates = list(zip(labels, given, strict=True))
     keep = gray.every(downsample)
     pixels = gray.pixels[:, keep, keep]
     _, height, width = pixels.shape
@@ -139,7 +138,7 @@ def _colored(
     image, environment, part = deal(len(gray.pixels), len(labels), n, n_test, rng)
     digit = gray.digit[image]
     label = (digit < below) ^ (rng.random(len(image)) < noise)
-    red = label ^ (rng.random(len(image)) < np.asarray(rates)[environment])
+    red = label ^ (rng.random(len(image)) < np.asarray(given)[environment])
 
     X, level = np.zeros((len(image), 2, height, width), np.float32), gray.levels()
     for channel, rows in enumerate((np.flatnonzero(red), np.flatnonzero(~red))):
@@ -186,7 +185,7 @@ def _distinct(names: list[str]) -> list[str]:
     """Number the environments where rates repeat: they are different samples of one law and must not be merged."""
     if max(Counter(names).values()) == 1:
         return names
-    return [f"{k}: {name}" for k, name in enumerate(names, start=1)]
+    return [f"{k:0{len(str(len(names)))}d}: {name}" for k, name in enumerate(names, start=1)]
 
 
 ENTRIES = (

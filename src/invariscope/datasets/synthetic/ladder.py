@@ -54,9 +54,10 @@ def ladder(data: Synthetic, betas: Sequence[float] = BETAS) -> Ladder:
     over environments, on the default steps and environments and 200 draws of the hidden weights:
 
     * ``linear_sem``, ``linear_sem_b6`` and ``bayesian_network`` with their default weights: 0 at β = 0, and growing
-      all the way in every setting (three quarters of it by β = 0.1 in POU and FOU, almost evenly in PEU and FEU).
+      all the way in every setting (in POU and FOU three quarters of it by β = 0.1; in PEU and FEU 2 % by then, and
+      some 40 % by β = 0.5).
     * with ``hidden_scale=1.0``: PEU grows all the way in a quarter of the draws only, else it has its peak before
-      β = 1 (mostly at 0.2 to 0.4); B.6 grows all the way in 70 % of them, POU in all. ``bayesian_network``
+      β = 1 (in half of those at 0.2 to 0.4); B.6 grows all the way in 70 % of them, POU in all. ``bayesian_network``
       with random weights: in half of them.
     * single environments need not grow even where the mean does: the shared head moves towards some of them.
     * ``nonlinear_sem(square=True)``: grows in the F settings and in about 85 % of draws in the P settings, where f_0

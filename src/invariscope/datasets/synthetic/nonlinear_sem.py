@@ -124,8 +124,8 @@ def nonlinear_sem(
         source=f"drawn here, after appendix B.1.3 of {DRIC}",
         choices=(
             "t_3(0, σ²) is read as σ times a Student t with 3 degrees of freedom, whose variance is 3σ².",
-            "The weights W_{1→Y} and W_{Y→2} are 1, as in section 4.1; W_{H→2} follows the law of the other hidden "
-            "weights.",
+            "W_{1→Y} is 1, as in section 4.1. The paper does not say what W_{Y→2} is: 1 here. W_{H→2} follows the law "
+            "of the other hidden weights.",
         ),
         truth={
             "head": np.array([to_target * to_cause / (to_cause**2 + 1.0), 1.0]),

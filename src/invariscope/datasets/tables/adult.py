@@ -50,9 +50,9 @@ def adult(rows: str = "paper", environments: str = "sex", seed: int = 0) -> Data
     Parameters
     ----------
     rows : "paper": 6,000 rows to train on and 4,000 to test on, as in the DRIC paper; "all": all 32,561 + 16,281
-    environments : "sex" (as in the paper), "native-country" or "workclass": the groups of that column, which is then
-        no feature. "correlation": five environments of 2,000 rows, in which the share of rows where "is a man" agrees
-        with "earns more than 50K" is 90 %, 70 % and 50 % (training), 30 % and 10 % (test); sex is a feature there
+    environments : "sex", "native-country" or "workclass": the groups of that column, which is then no feature.
+        "correlation": five environments of 2,000 rows, in which the share of rows where "is a man" agrees with "earns
+        more than 50K" is 90 %, 70 % and 50 % (training), 30 % and 10 % (test); sex is a feature there
     seed : which rows are drawn
 
     Returns
@@ -201,6 +201,11 @@ def _choices(rows: str, environments: str, width: int) -> tuple[str, ...]:
     if environments in ("native-country", "workclass"):
         said.append(
             f'Unknown values and levels with fewer than {_FEW} of the 48,842 rows are one environment, "{_POOLED}".'
+        )
+    if environments == "sex":
+        said.append(
+            'The paper uses sex to define the environments, "similar to" Law School, where they are engineered; '
+            'environments="correlation" does that. Here they are the sexes themselves.'
         )
     if environments == "correlation":
         said.append(

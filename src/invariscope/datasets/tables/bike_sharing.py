@@ -147,7 +147,8 @@ def _in_one_form(table: pd.DataFrame) -> pd.DataFrame:
 def _choices(features: Sequence[str]) -> tuple[str, ...]:
     said = [
         "casual and registered add up to the target and are left out: the 13 features are UCI's own count.",
-        "Temperatures, humidity and wind are in °C, % and km/h, where UCI stores them scaled to 0-1.",
+        "Temperatures, humidity and wind are in °C, % and km/h, where UCI stores them scaled to 0-1. Temperatures are "
+        "stored as (t + 8)/47 and (felt + 16)/66; an older text, t/41 and felt/50, does not fit the weather then.",
         "Seasons are named by the calendar: winter runs from 21 December to 20 March.",
         "Weekday, hour, month and weather are codes as UCI gives them, not one column per level.",
     ]
