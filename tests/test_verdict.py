@@ -417,3 +417,20 @@ def test_rows_are_asked_for_where_they_are_few(slopes: tuple[float, ...], seed: 
     assert np.mean(np.array(named) == 1) > 0.9
     if slopes[0] == slopes[1]:
         assert np.mean(settled) > 0.6 - 2.5 * math.sqrt(0.24 / len(settled))  # 0.8 in long runs
+
+
+def test_the_sentence_gives_the_interval_that_the_table_gives() -> None:
+    """The state rests on the interval of the largest regret, which may reach as far as another environment's does."""
+    found = made(((0.31, 0.14, 0.68), (0.03, -0.26, 6.1), (0.05, 0.0, 0.3)), worst_interval=(0.11, 6.1))
+    assert f"costs {SITES[0]} 31 % more loss than its own head would (95 %: 14–68 %)" in str(verdict_of(found))
+
+
+def test_an_environment_that_is_merely_unknown_is_not_said_to_sit_at_the_margin() -> None:
+    found = made(((0.017, -0.03, 0.47), (0.005, -0.01, 0.02), (0.004, -0.01, 0.02)))
+    advice = verdict_of(found, env_name="site").sentences[-1]
+    assert advice == (
+        f"Next: too few rows for so many columns leave the cost to {SITES[0]} anywhere between 0–47 %; use fewer "
+        "columns, or merge it with another site."
+    )
+    near = made(((0.0201, 0.015, 0.025), (0.005, -0.01, 0.015), (0.004, -0.01, 0.015)))
+    assert "sits at the margin" in verdict_of(near).sentences[-1]

@@ -58,7 +58,7 @@ def column_of_labels(values: Any, what: str) -> tuple[Array, str | None]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InputError(f"{what} must be one column: it has shape {array.shape}")
+        raise InputError(f"{what} must be one column: it has shape {array.shape}, so choose one of them")
     if array.dtype.kind in "UST":
         array = array.astype(object)
     if array.dtype.kind == "O":

@@ -24,6 +24,7 @@ ALPHA = 0.05
 INFORMATIVE = 0.01  # share of the loss a head must remove before its invariance means anything
 VISIBLE = 0.0005  # shares below this read as nothing
 FEWEST_ROWS = 50  # no smaller number is worth advising
+VAGUE = 10  # times the margin: a regret that may be as large is not near the margin but simply unknown
 MOST_ROWS = 100  # times the rows an environment has: beyond that, more rows are no advice
 
 
@@ -137,8 +138,7 @@ def _who(regret: RegretResult) -> str:
     (worst, most), (best, least) = ranked[0], ranked[-1]
     if most.value < VISIBLE:
         return f"Sharing one head costs none of them more loss (at most {percent(max(regret.worst_interval[1], 0.0))})."
-    allowed = Estimate(most.value, regret.worst_interval)  # the interval that allows for having picked the worst
-    cost = f"{percent(most.value)} more loss than its own head would (95 %: {_range(allowed)})"
+    cost = f"{percent(most.value)} more loss than its own head would (95 %: {_range(most)})"
     text = f"Sharing one head costs {quoted(worst)} {cost}"
     if best == worst:
         return f"{text}."
@@ -206,12 +206,18 @@ def _next(regret: RegretResult, state: str, margin: float, env_name: str, overla
         unknown = [label for label in regret.labels if label not in known]
         if unknown and not regret.worst_interval[1] >= margin:  # what is known is settled, or nothing is known
             return (
-                f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; audit rows that no model was "
-                "trained on, and more of them."
+                f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; look for a column that gives "
+                "the target away, and audit rows that no model was trained on, and more of them."
             )
         label, rows = rows_needed(regret, margin)
         place = quoted(label)
         if math.isinf(rows):
+            vague = max(known.items(), key=lambda item: item[1].interval[1])
+            if vague[1].interval[1] > VAGUE * margin:
+                return (
+                    f"Next: too few rows for so many columns leave the cost to {quoted(vague[0])} anywhere between "
+                    f"{_range(vague[1])}; use fewer columns, or merge it with another {env_name}."
+                )
             return f"Next: {place} sits at the margin, where more rows will hardly settle it; another {env_name} may."
         return f"Next: about {round_up(rows):,} more rows in {place}, and as many elsewhere, would settle it."
     if apart:

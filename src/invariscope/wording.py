@@ -203,13 +203,13 @@ def listed(items: Sequence[str]) -> str:
 
 
 def quoted(label: Any) -> str:
-    """A user's label inside a sentence; in quotes where it ends in a digit and a number may follow.
+    """A user's label inside a sentence; in quotes where it ends in a number and another may follow.
 
-    >>> quoted("Bern"), quoted(2010)
-    ('Bern', '"2010"')
+    >>> quoted("Bern"), quoted(2010), quoted("agreement 30 %")
+    ('Bern', '"2010"', '"agreement 30 %"')
     """
     text = clean(label)
-    return f'"{text}"' if text[-1].isdigit() else text
+    return f'"{text}"' if text[-1].isdigit() or text[-1] in "%°" else text
 
 
 def plural(name: str) -> str:

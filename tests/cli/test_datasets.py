@@ -66,6 +66,25 @@ def test_fetch_without_network_says_how_to_get_the_file() -> None:
     assert done.exit_code == 2
     assert done.stderr.startswith("DataUnavailable: law_school/lawschool.csv could not be found or downloaded")
     assert "INVARISCOPE_DATA" in done.stderr
+    several = datasets("fetch", "heart_disease").stderr
+    assert several.startswith("DataUnavailable: heart_disease/processed.cleveland.data could not be found")
+    others = ", ".join(f"heart_disease/processed.{name}.data" for name in ("hungarian", "switzerland", "va"))
+    assert several.endswith(f"\nMissing as well, and to be had in the same way: {others}\n")
+    assert "pacs(root=...)" in datasets("fetch", "pacs").stderr
+
+
+def test_a_wrong_folder_is_said_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INVARISCOPE_DATA", "/no/such/folder")
+    for arguments in (("list",), ("describe", "adult")):
+        done = datasets(*arguments)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr.startswith("InputError: INVARISCOPE_DATA names /no/such/folder, which is not a folder")
+
+
+@pytest.mark.usefixtures("nothing_at_hand")
+def test_pipes_are_as_wide_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    assert max(map(len, datasets("list").stdout.splitlines())) <= 70
 
 
 @pytest.mark.parametrize(

@@ -87,3 +87,28 @@ def test_making_a_frame_leaves_the_data_alone() -> None:
     frame = data.frame
     frame["a"] = 0.0
     assert data.X["a"].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_arrays_unpack_with_their_names() -> None:
+    pixels = np.arange(8.0, dtype=np.float32).reshape(4, 2)
+    data = four_rows(X=pixels, y=np.arange(4.0), env=np.array(list("abab")))
+    X, y, env = data
+    assert (X.columns.tolist(), y.name, env.name) == (["a", "b"], "dose", "site")
+    assert np.shares_memory(X.to_numpy(), pixels)
+    grouped = iv.Environments(*data)
+    assert (grouped.columns, grouped.target_name, grouped.env_name) == (("a", "b"), "dose", "site")
+    assert grouped.X.dtype == np.float32
+
+
+def test_one_look_says_what_it_is() -> None:
+    lines = repr(four_rows()).splitlines()
+    assert lines == ["<Dataset 4 rows x 2 features; dose by site (2); 2 train, 2 test>", "four rows"]
+    assert repr(iv.datasets.linear_sem(n=10)).startswith("<Synthetic 30 rows x 10 features; target by environment (3)>")
+    assert repr(iv.datasets.colored_digits(n=10)).startswith(
+        "<Images 30 rows x 128 features; label by environment (3)>"
+    )
+
+
+def test_several_targets_are_no_target() -> None:
+    with pytest.raises(InputError, match=r"target has 5 columns, .*bayesian_network\(component=0\)"):
+        iv.datasets.bayesian_network(n=10).environments  # noqa: B018

@@ -34,10 +34,11 @@ def list_command() -> None:
     from invariscope.cli.output import console
     from invariscope.datasets.catalogue import entries
 
+    known = [(entry.kind, (entry.name, entry.title, _state(entry))) for entry in entries().values()]
     shown = console()
     for kind, title in KINDS.items():
         shown.print(Text(title, "bold"))
-        shown.print(_grid(("", ""), ((e.name, e.title, _state(e)) for e in entries().values() if e.kind == kind)))
+        shown.print(_grid((), (line for found, line in known if found == kind)))
         shown.print()
     shown.print(Text("More on one of them: invariscope datasets describe NAME"))
 
@@ -72,13 +73,14 @@ def describe_command(name: str) -> None:
     from invariscope.datasets.catalogue import entry
 
     chosen = entry(name)
+    sections = list(_sections(chosen))  # whatever is wrong with the files is said before anything is printed
     shown = console()
     shown.print(Text.assemble((chosen.name, "bold"), f": {chosen.title}"))
     shown.print(Text(f"In Python: iv.datasets.{chosen.name}{_options(chosen)}", "dim"))
-    for heading, lines in _sections(chosen):
+    for heading, lines in sections:
         shown.print(Text(f"\n{heading}", "bold"))
         for line in lines:
-            shown.print(Padding(Text(line) if isinstance(line, str) else line, (0, 0, 0, 2)))
+            shown.print(Padding(Text(line) if isinstance(line, str) else line, (0, 0, 0, 2), expand=False))
 
 
 def _sections(chosen: Entry) -> Iterable[tuple[str, list[RenderableType]]]:
@@ -133,7 +135,7 @@ def _files(chosen: Entry) -> Table:
     return _grid(
         (),
         (
-            (file.path, _megabytes(file.size), state_of(file), " or ".join(source.label for source in file.sources))
+            (file.path, _size(file.size), state_of(file), " or ".join(source.label for source in file.sources))
             for file in chosen.files
         ),
     )
@@ -145,7 +147,7 @@ def _state(chosen: Entry) -> str:
 
     missing = _missing(chosen)
     if missing:
-        size = _megabytes(sum(file.size for file in missing))
+        size = _size(sum(file.size for file in missing))
         return f"to fetch, {size}" if all(file.sources for file in missing) else "to bring along"
     return state_of(chosen.files[0]) if chosen.files else "needs no file"
 
@@ -156,14 +158,15 @@ def _missing(chosen: Entry) -> list[DataFile]:
     return [file for file in chosen.files if state_of(file) == "to fetch"]
 
 
-def _megabytes(size: int) -> str:
-    return f"{max(size / 1e6, 0.1):.1f} MB"
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{max(size / 1e3, 1):.0f} kB"
 
 
 def _options(chosen: Entry) -> str:
     """The options of a data set with their defaults, long ones left out."""
-    parameters = inspect.signature(chosen.load).parameters.values()
-    return f"({', '.join(f'{p.name}={p.default!r}' if len(repr(p.default)) < 40 else p.name for p in parameters)})"
+    defaults = {p.name: repr(p.default) for p in inspect.signature(chosen.load).parameters.values()}
+    shown = ", ".join(f"{name}={value if len(value) < 40 else '...'}" for name, value in defaults.items())
+    return f"({shown})"
 
 
 def _grid(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
@@ -175,7 +178,12 @@ def _grid(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(titles))
     for k in range(max(map(len, lines), default=len(titles))):
         number = all(line[k].replace(",", "").replace(".", "").isdigit() for line in lines) and bool(lines)
-        grid.add_column(titles[k] if k < len(titles) else "", justify="right" if number else "left", overflow="fold")
+        grid.add_column(
+            titles[k] if k < len(titles) else "",
+            justify="right" if number else "left",
+            overflow="fold",
+            no_wrap=k == 0,  # a name is not broken; what is said of it is
+        )
     for line in lines:
         grid.add_row(*(Text(cell) for cell in line))
     return grid

@@ -53,7 +53,9 @@ def console() -> Console:
     from rich.console import Console
 
     terminal = Console(file=sys.stdout)
-    return terminal if terminal.is_terminal else Console(file=sys.stdout, width=PIPE_WIDTH)
+    if terminal.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return terminal
+    return Console(file=sys.stdout, width=PIPE_WIDTH)
 
 
 def show(audit: Audit, html: Path | None, json: Path | None = None) -> None:

@@ -147,9 +147,11 @@ def refuse_too_few_rows(data: Environments, target: Target) -> None:
         others = ", ".join(str(data.labels[k]) for k in short[1:6]) + (", ..." if len(short) > 6 else "")
         also = f" (too few also: {others})" if others else ""
         first = f"{data.name(data.labels[short[0]])} has {data.rows[short[0]]:.0f} rows{also}"
+        remedy = "Drop it, merge it with another, or use fewer columns."
+        if len(short) == len(data):
+            remedy = "Use fewer columns: choose some, or audit a model whose representation has fewer."
         raise InputError(
-            f"{first}, but a head of its own on {data.X.shape[1]} columns needs at least {needed}. "
-            "Drop it, merge it with another, or use fewer columns."
+            f"{first}, but a head of its own on {data.X.shape[1]:,} columns needs at least {needed:,}. {remedy}"
         )
 
 

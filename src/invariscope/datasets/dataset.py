@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 TRAIN, TEST = "train", "test"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Dataset:
     """Rows with a target and the environment each comes from.
 
-    Unpacks into what every function here takes: ``X, y, env = data``, or ``iv.audit(model, *data)``.
+    Unpacks into what every function here takes, with names: ``X, y, env = data``, or ``iv.audit(model, *data)``.
 
     Attributes
     ----------
@@ -44,6 +44,9 @@ class Dataset:
     >>> data.train.y.tolist(), data.test.env.tolist(), data.environments.labels
     ([0, 1], ['a', 'b'], ('a', 'b'))
     >>> X, y, env = data
+    >>> data
+    <Dataset 4 rows x 4 features; target by environment (2); 2 train, 2 test>
+    four rows
     """
 
     X: Any
@@ -62,14 +65,39 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.X)
 
+    def __repr__(self) -> str:
+        count = len(set(np.asarray(self.env).tolist()))
+        split = (
+            "" if self.part is None else f"; {np.sum(self.part == TRAIN):,} train, {np.sum(self.part == TEST):,} test"
+        )
+        return (
+            f"<{type(self).__name__} {len(self):,} rows x {len(self.columns)} features; {self.target_name} by "
+            f"{self.env_name} ({count}){split}>\n{self.description}"
+        )
+
     def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.X, np.ndarray):  # a table has names, an array has not: reports should
+            import pandas as pd
+
+            return iter((pd.DataFrame(self.X, columns=list(self.columns), copy=False), *self._named()))
         return iter((self.X, self.y, self.env))
+
+    def _named(self) -> Iterator[Any]:
+        import pandas as pd
+
+        for values, name in ((self.y, self.target_name), (self.env, self.env_name)):
+            yield pd.Series(values, name=name) if np.ndim(values) == 1 else values
 
     @property
     def environments(self) -> Environments:
         """The rows grouped by environment and checked: what criteria work on."""
         from invariscope.environments import Environments
 
+        if np.ndim(self.y) > 1:
+            raise InputError(
+                f"{self.target_name} has {np.shape(self.y)[1]} columns, and criteria take one: choose it, as in "
+                "bayesian_network(component=0)"
+            )
         return Environments(
             self.X, self.y, self.env, columns=self.columns, target_name=self.target_name, env_name=self.env_name
         )

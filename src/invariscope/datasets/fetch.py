@@ -35,6 +35,7 @@ class DataFile:
     size : its bytes
     sources : where to download it, tried in this order: its home page first, then package registries
     content : for a ``.gz``, checksum of what it unpacks to: another compression of the same content is then accepted
+    by_hand : a further way for a person to get it, for the message when nothing can be reached
     """
 
     path: str
@@ -42,6 +43,7 @@ class DataFile:
     size: int
     sources: tuple[Source, ...] = ()
     content: str = ""
+    by_hand: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,18 @@ def locate_all(files: Sequence[DataFile], progress: bool | Say = True) -> list[F
     found = [_on_disk(file) for file in files]
     if all(found):
         return [here for here in found if here is not None]
+    failures: dict[str, DataUnavailable] = {}
     with tempfile.TemporaryDirectory(prefix="invariscope-") as scratch, receiving(progress) as show:
-        return [here or _fetch(file, Path(scratch), show) for file, here in zip(files, found, strict=True)]
+        for position, file in enumerate(files):
+            try:
+                found[position] = found[position] or _fetch(file, Path(scratch), show)
+            except DataUnavailable as error:
+                failures[file.path] = error
+    if failures:
+        first, *others = failures
+        more = f"\nMissing as well, and to be had in the same way: {', '.join(others)}" if others else ""
+        raise DataUnavailable(f"{failures[first]}{more}") from failures[first]
+    return [here for here in found if here is not None]
 
 
 def state_of(file: DataFile) -> Literal["in your folder", "cached", "to fetch"]:
@@ -207,6 +219,7 @@ def _copy_atomically(source: Path, target: Path) -> None:
 def _how_to_get(file: DataFile, reasons: Sequence[str]) -> str:
     steps = [f"put {file.path} into a folder and set {DATA_FOLDER} to that folder"]
     steps += [f"{source.by_hand} and save it as {_cached(file, source)}" for source in file.sources]
+    steps += [file.by_hand] if file.by_hand else []
     listed = "".join(f"\n  - {step}" for step in steps)
-    reason = "; ".join(reasons) or "there is no address to download it from"
+    reason = "; ".join(dict.fromkeys(reasons)) or "there is no address to download it from"
     return f"{file.path} could not be found or downloaded: {reason}.\nTo get it by hand, do one of these:{listed}"

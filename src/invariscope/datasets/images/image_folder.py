@@ -18,13 +18,18 @@ from invariscope.datasets.dataset import TEST, TRAIN
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.images.images import Images, pixel_names
-from invariscope.datasets.sources import DataUnavailable
 from invariscope.errors import InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PACS_FILE = DataFile("pacs/pacs32.npz", "fe55802fd6683bd32bcf9d6e7486dce5114243caa27e627f13a8c6b8929c9674", 16_709_796)
+PACS_FILE = DataFile(
+    "pacs/pacs32.npz",
+    "fe55802fd6683bd32bcf9d6e7486dce5114243caa27e627f13a8c6b8929c9674",
+    16_709_796,
+    by_hand="get the images of PACS (https://domaingeneralization.github.io), unpack them and pass the folder that has "
+    "art_painting, cartoon, photo and sketch in it: pacs(root=...)",
+)
 PACS_DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 PACS_CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 
@@ -163,13 +168,7 @@ def pacs(
 
 
 def _pacs_archive() -> Images:
-    try:
-        path = locate(PACS_FILE).path
-    except DataUnavailable as error:
-        raise DataUnavailable(
-            f"{error}\n  - get the images of PACS (https://domaingeneralization.github.io), unpack them and pass the "
-            "folder that has art_painting, cartoon, photo and sketch in it: pacs(root=...)"
-        ) from error
+    path = locate(PACS_FILE).path
     with np.load(path, allow_pickle=False) as archive:
         pixels = np.ascontiguousarray(archive["x"].transpose(0, 3, 1, 2))
         kind, domain = archive["classes"][archive["y"]], archive["domains"][archive["domain"]]

@@ -13,7 +13,7 @@ from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.errors import InputError
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Images(Dataset):
     """Images with a target and the environment each comes from.
 

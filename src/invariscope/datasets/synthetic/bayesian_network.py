@@ -161,7 +161,7 @@ def two_domain_example(
     >>> two_domain_example(sigma=(1.0, 2.0)).truth["beta"].round(4).tolist()
     [0.7143, 0.2857]
     """
-    if len(sigma) != 2 or len(spread) != 2 or min(*sigma, *spread) <= 0:
+    if np.shape(sigma) != (2,) or np.shape(spread) != (2,) or min(*sigma, *spread) <= 0:
         raise InputError(f"two positive numbers are needed for sigma and for spread: got {sigma} and {spread}")
     rows = row_counts(n, 2)
 

@@ -21,7 +21,7 @@ DRIC = '"Measuring invariance in representation learning: a robust evaluation fr
 INFLUENCE = '"Out-of-distribution generalization analysis via influence function"'
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Synthetic(Dataset):
     """Rows drawn from a known law: first the training rows, environment after environment, then any test rows.
 
