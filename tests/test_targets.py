@@ -89,7 +89,7 @@ def test_labels_have_no_regression() -> None:
     [
         (None, "auto", "no target given: pass y, one value per row"),
         (cycled(0, 1), "guess", 'task "guess" is unknown: use "auto", "regression" or "classification"'),
-        (np.full(N, 3.0), "auto", 'target "target" is constant in environment "north": there is nothing to predict'),
+        (np.full(N, 3.0), "auto", 'target "target" has only one value: there is nothing to predict'),
         (np.full(N, 3.0), "classification", 'target "target" has only one value: there is nothing to predict'),
         (cycled("a", "b", "c"), "binary", 'target "target" has 3 classes: a binary task needs 2'),
         (cycled(0, 1, 2), "logistic", 'target "target" has 3 classes: a binary task needs 2'),
@@ -142,3 +142,10 @@ def test_a_class_without_weight_never_occurs() -> None:
 def test_targets_are_frozen() -> None:
     with pytest.raises(AttributeError):
         Target("binary", np.zeros(2), ("a", "b")).task = "regression"  # type: ignore[misc]
+
+
+def test_a_target_that_is_constant_everywhere_is_not_blamed_on_one_environment() -> None:
+    data = Environments(np.arange(8.0).reshape(4, 2), np.ones(4), list("abab"), target_name="dose")
+    for task in ("auto", "regression", "classification"):
+        with pytest.raises(InputError, match='^target "dose" has only one value: there is nothing to predict$'):
+            target_of(data, task)

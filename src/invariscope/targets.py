@@ -60,10 +60,14 @@ def target_of(data: Environments, task: str = "auto") -> Target:
             'is a classifier, this is not its target; if it is a regression, say task="regression".'
         )
     if len(distinct) < 2:
-        raise InputError(f'target "{data.target_name}" has only one value: there is nothing to predict')
+        raise _one_value(data)
     classes = tuple(int(v) if v == round(v) else float(v) for v in distinct.tolist())
     codes = np.searchsorted(distinct, values).astype(np.float64)
     return _checked_classes(data, Target(_by_count(len(classes)), codes, classes), task)
+
+
+def _one_value(data: Environments) -> InputError:
+    return InputError(f'target "{data.target_name}" has only one value: there is nothing to predict')
 
 
 def _by_count(k: int) -> str:
@@ -72,6 +76,8 @@ def _by_count(k: int) -> str:
 
 def _checked_numbers(data: Environments, values: NDArray[np.float64]) -> Target:
     low, high = np.minimum.reduceat(values, data.offsets[:-1]), np.maximum.reduceat(values, data.offsets[:-1])
+    if low.min() == high.max():
+        raise _one_value(data)
     if np.any(low == high):
         label = data.labels[int(np.argmax(low == high))]
         raise InputError(
