@@ -123,7 +123,7 @@ def against_peers() -> list[tuple[str, float, float]]:
 
 
 def reading() -> list[tuple[str, float, float]]:
-    """A Parquet file of 1,000,000 rows, 13 columns of numbers and 5 of text, against pandas and against bare copying."""
+    """A Parquet file of 1,000,000 rows, 13 columns of numbers and 5 of text, against pandas and a bare copy."""
     import tempfile
 
     import pandas as pd

@@ -147,5 +147,5 @@ def test_targets_are_frozen() -> None:
 def test_a_target_that_is_constant_everywhere_is_not_blamed_on_one_environment() -> None:
     data = Environments(np.arange(8.0).reshape(4, 2), np.ones(4), list("abab"), target_name="dose")
     for task in ("auto", "regression", "classification"):
-        with pytest.raises(InputError, match='^target "dose" has only one value: there is nothing to predict$'):
+        with pytest.raises(InputError, match=r'^target "dose" has only one value: there is nothing to predict$'):
             target_of(data, task)
