@@ -19,10 +19,11 @@ REAL = [one for one in ENTRIES if one.files]
 
 
 @pytest.fixture
-def at_hand(request: pytest.FixtureRequest, data_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Entry:
-    """A data set whose files are in the data folder; skipped where they are not."""
+def at_hand(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Entry:
+    """A data set whose files, if it has any, are in the data folder; skipped where they are not."""
     chosen: Entry = request.param
     for file in chosen.files:
+        data_file: Callable[[str], Path] = request.getfixturevalue("data_file")
         found = data_file(file.path)
         monkeypatch.setenv("INVARISCOPE_DATA", str(found.parents[len(Path(file.path).parts) - 1]))
     return chosen
