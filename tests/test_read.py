@@ -23,7 +23,7 @@ COLUMNS: dict[str, list[Any]] = {
     "ill": ["yes", "no"] * 6,
     "age": [40, 71, 64, 30, 55, 58, 61, 47, 39, 66, 52, 49],
     "dose": [0.5 * k for k in range(ROWS)],
-    "smoker": [True, False, False] * 4,
+    "smoker": [True, False, False, False] * 3,
     "sex": ["f", "m", "m", "f"] * 3,
     "ward": [10, 2, 2, 10, 7, 7] * 2,
     "day": [datetime.date(2023 + k % 2, 1 + k, 5) for k in range(ROWS)],
@@ -53,7 +53,7 @@ def test_every_kind_of_column(patients: pd.DataFrame) -> None:
     assert tuple(data.X.columns) == data.columns
     assert set(data.X.dtypes) == {np.dtype(np.float64)}
     assert data.X["age"].tolist() == COLUMNS["age"]
-    assert data.X["smoker"].tolist() == [1, 0, 0] * 4
+    assert data.X["smoker"].tolist() == [1, 0, 0, 0] * 3
     assert data.X["sex=m"].tolist() == [0, 1, 1, 0] * 3
     assert data.y.tolist() == COLUMNS["ill"]
     assert data.env.tolist() == COLUMNS["hospital"]
@@ -91,6 +91,13 @@ def test_names_of_levels_that_are_taken_already(patients: pd.DataFrame) -> None:
     assert data.columns == ("(sex=f)", "sex=m", "sex=f")
     assert data.X["sex=f"].tolist() == [9.0] * ROWS
     assert data.X["(sex=f)"].tolist() == [1, 0, 0, 1] * 3
+
+
+def test_names_of_levels_that_collide(patients: pd.DataFrame) -> None:
+    data = read(patients.assign(**{"a": ["b=c", "d"] * 6, "a=b": ["c", "e", "e"] * 4}), features=["a", "a=b"])
+    assert data.columns == ("a=b=c", "a=d", "(a=b=c)", "a=b=e")
+    assert data.X["a=b=c"].tolist() == [1, 0] * 6
+    assert data.X["(a=b=c)"].tolist() == [1, 0, 0] * 4
 
 
 def test_constant_columns_are_no_errors(patients: pd.DataFrame) -> None:
@@ -157,6 +164,45 @@ def test_sites_with_numbers_stay_whole_when_some_are_missing(patients: pd.DataFr
     assert data.X.index.tolist() == data.y.index.tolist() == list(range(11))
 
 
+def test_environments_left_out(patients: pd.DataFrame) -> None:
+    data = read(patients, drop_env="Oslo", drop=["day", "name"])
+    assert data.environments.labels == ("Bern", "Rome")
+    assert data.notes == ("Left out as asked: hospital Oslo (4 rows).",)
+    assert data.X["age"].tolist() == [age for age, where in zip(COLUMNS["age"], COLUMNS["hospital"], strict=True)
+                                      if where != "Oslo"]  # fmt: skip
+    grouped = read(patients, env="age", env_bins=3, drop_env=["age 49–58"])
+    assert grouped.environments.labels == ("age 30–47", "age 61–71")
+    with pytest.raises(InputError, match=r'no hospital "Olso" \(drop_env=\): there are Bern, Oslo, Rome'):
+        read(patients, drop_env=["Olso"])
+    # what is left out may be what was too rare
+    patients.loc[3, "hospital"] = "Lyon"
+    with pytest.raises(InputError, match=r'hospital "Lyon" has 1 row, .* drop_env="Lyon"'):
+        read(patients)
+    assert read(patients, drop_env="Lyon").environments.labels == ("Bern", "Oslo", "Rome")
+
+
+def test_environments_from_dates_and_numbers_written_as_text(patients: pd.DataFrame) -> None:
+    dotted = patients.assign(day=[f"{k + 13}.0{1 + k % 2}.202{k % 3}" for k in range(ROWS)])
+    with pytest.raises(InputError, match=r'with env_bins="month"\.$'):
+        read(dotted, env="day")
+    data = read(dotted, env="day", env_bins="year", features="age")
+    assert data.environments.labels == ("2020", "2021", "2022")
+    assert data.notes == ('Dates in "day" are read as day.month.year: "13.01.2020" is 2020-01-13.',)
+    doses = patients.assign(dose=[f"{k},5" for k in range(ROWS)])
+    with pytest.raises(InputError, match=r"with env_bins=4\.$"):
+        read(doses, env="dose")
+    assert len(read(doses, env="dose", env_bins=2).environments) == 2
+
+
+@pytest.mark.parametrize("dates", [["2024-05-31", "2024-06-01"] * 6, [f"{d}/05/2024" for d in range(10, 22)]])
+def test_dates_as_text_are_dates(dates: list[str], patients: pd.DataFrame) -> None:
+    dated = patients.assign(visit=dates)
+    assert read(dated).notes[0] == "Left out because they are dates: day, visit."
+    with pytest.raises(InputError, match=r'"visit" \(features=\) holds dates: turn it into numbers'):
+        read(dated, features="visit")
+    assert read(dated, features="visit", categories="visit").columns[0].startswith("visit=")
+
+
 # --- missing values ---------------------------------------------------------------------------------------------------
 def test_missing_values(patients: pd.DataFrame) -> None:
     holes = patients.assign(dose=patients["dose"].where(patients["hospital"] != "Oslo"))
@@ -172,6 +218,21 @@ def test_missing_values(patients: pd.DataFrame) -> None:
     assert read(holes, missing="drop-rows").environments.labels == ("Bern", "Rome")
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_texts_that_mean_missing(name: str, patients: pd.DataFrame, tmp_path: Path) -> None:
+    doses = [str(dose) for dose in COLUMNS["dose"]]
+    signs = patients.assign(dose=["-", *doses[1:]], sex=["-", *COLUMNS["sex"][1:]]).drop(columns=["day", "name"])
+    (signs.to_csv if name.endswith("csv") else signs.to_parquet)(tmp_path / name, index=False)
+    with pytest.raises(InputError, match=r'"dose" holds numbers in 11 of 12 rows, and 1 × "-": pass na="-" if that'):
+        read(tmp_path / name)
+    assert "dose=-" in read(tmp_path / name, categories="dose").columns
+    for na in ("-", ["-", "never"]):
+        data = read(tmp_path / name, na=na, missing="impute-median")
+        assert data.X["dose"].tolist() == [3.0, *COLUMNS["dose"][1:]]
+        assert [column for column in data.columns if column.startswith("sex")] == ["sex=f", "sex=m"]
+        assert any(note.startswith("Read as missing: ") and 'sex (1 × "-")' in note for note in data.notes)
+
+
 def test_text_that_is_missing(patients: pd.DataFrame) -> None:
     holes = patients.assign(sex=patients["sex"].where(patients["age"] != 71))
     assert read(holes, missing="impute-median").X["sex=f"].sum() == 7
@@ -183,10 +244,13 @@ def test_text_that_is_missing(patients: pd.DataFrame) -> None:
 @pytest.mark.parametrize("role", ["ill", "hospital"])
 def test_target_and_environments_must_be_known(role: str, patients: pd.DataFrame) -> None:
     patients.loc[3, role] = None
-    for how in ("refuse", "impute-median", "indicator", "drop-columns"):
-        with pytest.raises(InputError, match=f'column "{role}" has 1 missing value, .*: pass missing="drop-rows"'):
-            read(patients, missing=how)
+    with pytest.raises(InputError, match=f'column "{role}" has 1 missing value, .*: pass missing="drop-rows"'):
+        read(patients)
     assert len(read(patients, missing="drop-rows")) == 11
+    for how in ("impute-median", "indicator", "drop-columns"):
+        data = read(patients, missing=how)
+        assert len(data) == 11
+        assert data.notes[-1] == f"Left out 1 of 12 rows that lack {role} (1)."
 
 
 def test_levels_that_left_with_their_rows_have_no_column(patients: pd.DataFrame) -> None:
@@ -229,6 +293,18 @@ def test_every_file_gives_the_same(name: str, options: dict[str, Any], tmp_path:
 def test_a_file_may_be_named_by_text(tmp_path: Path, patients: pd.DataFrame) -> None:
     patients.to_csv(tmp_path / "h.csv", index=False)
     assert len(read(str(tmp_path / "h.csv"))) == ROWS
+
+
+def test_codes_and_nameless_columns_in_files(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"{9 - k},0{k % 2}00,{k % 3},{k % 4 // 2}" for k in range(8)]
+    path.write_text("\n".join([",zip,site,y", *rows]))
+    data = iv.read(path, target="y", env="site")
+    assert data.columns == ("zip=0000", "zip=0100")
+    assert data.notes == (
+        "Left out because it has no name: the first column.",
+        "Kept as text because of leading zeros: zip.",
+    )
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from invariscope.datasets.dataset import Dataset
@@ -20,13 +19,17 @@ def read(
     drop: str | Sequence[str] = (),
     categories: str | Sequence[str] = (),
     missing: str = "refuse",
+    na: str | Sequence[str] = (),
     env_bins: str | int | Sequence[float] | None = None,
+    drop_env: Hashable | Sequence[Hashable] = (),
 ) -> Dataset:
     """Read a table: ``iv.audit(model, *iv.read("heart.csv", target="disease", env="hospital"))``.
 
     Numbers stay, true/false becomes 1/0, and text becomes one column of 0 and 1 per level ("workclass=Private").
-    Dates, nested values, and texts with more than 100 levels or one for more than every second row are left out.
-    Whatever was left out, filled in or read in a way that could have been another is in ``.notes``.
+    Numbers written as text (decimal commas, thousands, percent signs) and dates such as 31.05.2024 are read where there
+    is one way to. Dates, nested values, and texts with more than 100 levels or one for more than every second row are
+    left out. Whatever was left out, filled in or read in a way that could have been another is in ``.notes``, and so
+    are features that tell the environment or the target under another name.
 
     Parameters
     ----------
@@ -37,17 +40,20 @@ def read(
     drop : columns not to use
     categories : columns of codes, to be treated as text is
     missing : what to do about missing values: "refuse" them, "drop-rows", "drop-columns", "impute-median" (the most
-        frequent value in text) or "indicator" (the same, with a column "chol missing" beside; in text a level).
+        frequent value in text) or "indicator" (the same, with a column "chol missing" beside; in text a level). All
+        but the first leave out rows without target or environment.
         See :func:`invariscope.reading.missing_values.fill` for what that can hide.
+    na : texts that mean "missing" besides "?", "NA" and the like in columns of numbers: ``"-"``, ``["n.d.", "-9"]``
     env_bins : group the environments: "year", "quarter", "month", "week", "day", "month-of-year", "weekday" or
         "hour-of-day" of a date; a number of groups of about equal size; or edges, as in ``(30, 50, 65)``
+    drop_env : environments to leave out, by label, as they are called when grouped: ``"Oslo"``, ``["2019", "2020"]``
 
     Returns
     -------
     Dataset : unpacks into ``X`` (a pandas table of float64), ``y`` and ``env``
 
     It cannot tell codes from amounts (say ``categories=``), numbers that stand for something missing (-9, 999) from
-    numbers, or a feature from something that gives the target away (``drop=`` it).
+    numbers (say ``na=``), or a feature from something that nearly gives the target away (``drop=`` it).
 
     Raises
     ------
@@ -61,11 +67,11 @@ def read(
     (('age', 'sex=f', 'sex=m'), ['2024', '2024', '2025', '2025'])
     """
     from invariscope.reading.named_table import NamedTable
-    from invariscope.reading.read_table import frame_of, read_table
+    from invariscope.reading.read_table import frame_of
     from invariscope.reading.tidy_table import tidy
 
     if isinstance(path, str | os.PathLike):
-        table, source = NamedTable(read_table(path), Path(path).name), str(path)
+        table, source = NamedTable.of_file(path, na=[na] if isinstance(na, str) else na), str(path)
     else:
         table, source = NamedTable(frame_of(path), "the table"), f"a {type(path).__module__.split('.')[0]} table"
     roles = table.roles(target=target, env=env)
@@ -75,7 +81,9 @@ def read(
         table.features(roles, features, drop),
         categories=categories,
         missing=missing,
+        na=na,
         env_bins=env_bins,
+        drop_env=drop_env,
         named=features is not None and len(features) > 0,
     )
     if not found.features.shape[1]:

@@ -307,6 +307,59 @@ def test_predictions_leave_with_their_rows(run: Run, hospitals: pd.DataFrame) ->
     assert found["results"] == numbers(run, "--prediction", "score", data="rest.parquet")["results"]
 
 
+def test_texts_that_mean_missing(run: Run, hospitals: pd.DataFrame) -> None:
+    signs = hospitals.assign(age=["-", "n,d", *map(str, hospitals["age"][2:])])
+    signs.to_csv("signs.csv", index=False)
+    done = run("--features age", data="signs.csv")
+    assert done.exit_code == 2
+    assert 'column "age" holds numbers in 598 of 600 rows, and 1 × "-", 1 × "n,d": pass --na - --na n,d' in done.stderr
+    found = numbers(run, "--features", "age", "--na", "-", "--na", "n,d", "--missing", "drop-rows", data="signs.csv")
+    assert found["data"]["rows"] == 598
+    assert found["notes"][0] == "Left out 2 of 600 rows with missing values (age 2)."
+
+
+def test_environments_left_out(run: Run) -> None:
+    assert numbers(run, "--features", "age", "--drop-env", "Rome")["data"]["labels"] == ["Bern <b>", "Oslo"]
+    done = run("--drop-env Rome,Oslo --drop-env", "Bern")
+    assert done.exit_code == 2
+    assert 'there is no hospital "Bern" (--drop-env): there are Bern <b>, Oslo, Rome' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "remedy"),
+    [
+        (3, ["Lyon", "Oslo", "Rome"], "To drop it, pass --drop-env Lyon."),
+        (3, [7, 8, 9], "To drop it, pass --drop-env 7; to group the values of hospital, pass --env-bins 4."),
+        (1, ["Lyon", "Oslo", "Rome"], "leave out what is so rare with --drop-env Lyon, or give it another label"),
+    ],
+)
+def test_an_environment_with_too_few_rows_can_be_dropped_as_told(
+    rows: int, labels: list[Any], remedy: str, run: Run, hospitals: pd.DataFrame
+) -> None:
+    named = np.where(hospitals.index < rows, labels[0], np.where(hospitals["sex"] == "f", labels[1], labels[2]))
+    hospitals.assign(hospital=named).to_csv("rare.csv", index=False)
+    done = run("--features age,score", data="rare.csv")
+    assert done.exit_code == 2
+    assert remedy in done.stderr
+    found = numbers(run, "--features", "age,risk", "--drop-env", str(labels[0]), data="rare.csv")
+    assert found["data"]["labels"] == labels[1:]
+    assert found["notes"][0].startswith(f"Left out as asked: hospital {labels[0]} ({rows} row")
+
+
+def test_an_environment_with_one_class_can_be_dropped_as_told(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(ill=hospitals["ill"].where(hospitals["hospital"] != "Rome", "yes")).to_csv("one.csv", index=False)
+    done = run("--features age", data="one.csv", target="ill")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("To drop it, pass --drop-env Rome.\n")
+    assert numbers(run, "--features", "age", "--drop-env", "Rome", data="one.csv", target="ill")["data"]["rows"] == 400
+
+
+def test_a_column_that_tells_the_environment(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(town=hospitals["hospital"].str.lower()).to_csv("towns.csv", index=False)
+    found = numbers(run, "--features", "age,town", data="towns.csv")
+    assert found["notes"][0].endswith("Leave out with --drop town.")
+
+
 def test_the_choices_are_those_of_the_library() -> None:
     assert tuple(MISSING) == CHOICES
 
@@ -319,7 +372,7 @@ def test_usage_errors(options: str, run: Run) -> None:
 
 
 def test_a_defect_is_not_dressed_up_as_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a defect")
 
     monkeypatch.setattr("invariscope.reading.read_table.read_table", broken)
@@ -398,6 +451,21 @@ def test_a_model_may_read_text(run: Run, hospitals: pd.DataFrame) -> None:
     found = numbers(run, "--model", "m.skops", target="ill")
     assert found["data"]["columns"] == ["sex_f", "sex_m"]
     assert found["data"]["task"] == "binary"
+
+
+@pytest.mark.parametrize("how", ["refuse", "indicator"])
+def test_a_model_fitted_on_what_the_library_read(how: str, run: Run, hospitals: pd.DataFrame) -> None:
+    gap = (hospitals.index < 40) & (how == "indicator")
+    hospitals.assign(age=hospitals["age"].mask(gap), town="x").to_csv("holes.csv", index=False)
+    data = iv.read("holes.csv", target="days in bed", env="hospital", features=["sex", "age"], missing=how)
+    model = make_pipeline(StandardScaler(), LinearRegression()).fit(data.X, data.y)
+    skops.io.dump(model, "m.skops")
+    found = numbers(run, "--model", "m.skops", "--missing", how, data="holes.csv")
+    assert found["results"] == plain(iv.audit(model, *data, n_boot=99))["results"]
+    skops.io.dump(model.fit(data.X.assign(**{"sex=d": 0.0}), data.y), "m.skops")
+    done = run(f"--model m.skops --missing {how}", data="holes.csv")
+    assert done.exit_code == 2
+    assert "m.skops was fitted on columns that holes.csv lacks: sex=d" in done.stderr
 
 
 @pytest.mark.parametrize("how", ["drop-rows", "impute-median"])

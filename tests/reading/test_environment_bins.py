@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.reading.environment_bins import DATE_BINS, Bin, bin_environments, refuse_unbinned
+from invariscope.reading.environment_bins import (
+    DATE_BINS,
+    Bin,
+    bin_environments,
+    refuse_unbinned,
+    without_environments,
+)
 from invariscope.reading.spelling import SHELL
 
 DAYS = ["2024-12-30", "2023-03-05", "2024-02-29", "2023-03-06"]
@@ -65,6 +71,35 @@ def test_hours_and_missing_dates() -> None:
     assert labels == ["07:00–07:59", None, "23:00–23:59", "00:00–00:59"]
 
 
+@pytest.mark.parametrize(
+    ("values", "months", "form"),
+    [
+        (["01.02.2024", "03.04.2024 7:30"], ["2024-02", "2024-04"], 'day.month.year: "01.02.2024" is 2024-02-01'),
+        (
+            ["01/02/2024", "13/04/2024", None],
+            ["2024-02", "2024-04", None],
+            'day/month/year: "13/04/2024" is 2024-04-13',
+        ),
+        (["1/2/2024", "4/13/2024 07:30:01"], ["2024-01", "2024-04"], 'month/day/year: "4/13/2024 07:30:01" is 2024-04'),
+        (["31-05-2024", "01-02-2024 "], ["2024-05", "2024-02"], 'day-month-year: "31-05-2024" is 2024-05-31'),
+    ],
+)
+def test_dates_that_can_be_read_in_one_way(values: list[str | None], months: list[str | None], form: str) -> None:
+    labels, notes = bin_environments(pd.Series(values, name="day"), "month")
+    assert labels.tolist() == months
+    assert len(notes) == 1
+    assert notes[0].startswith(f'Dates in "day" are read as {form}')
+
+
+def test_dates_with_the_year_first_need_no_word() -> None:
+    labels, notes = bin_environments(pd.Series(["2024/01/02", "2024/4/13"], name="day"), "month")
+    assert (labels.tolist(), notes) == (["2024-01", "2024-04"], ())
+
+
+def test_the_year_does_not_depend_on_the_order_of_day_and_month() -> None:
+    assert labels_of(["05/06/2023", "06/05/2024"], "year") == ["2023", "2024"]
+
+
 def test_several_time_zones_are_compared_in_utc() -> None:
     assert labels_of(["2024-01-01T00:30+01:00", "2024-01-01T00:30Z"], "year") == ["2023", "2024"]
 
@@ -75,10 +110,14 @@ def test_several_time_zones_are_compared_in_utc() -> None:
         (
             ["31.12.2024", "2024-01-01"],
             "year",
-            r'holds "31.12.2024", .* form 2024-05-31 \(in 1 of 2 rows\): write dates',
+            r'"31.12.2024", .* form 2024-05-31 \(in 1 of 2 rows\): .* na="31.12.2024" and missing="drop-rows"$',
         ),
-        (["05/06/2024", "06/05/2024"], "month", r'holds "05/06/2024", .* \(in 2 of 2 rows\)'),
-        (["Bern", "Oslo"], "year", 'holds "Bern", which is no date'),
+        (["05/06/2024", "06/05/2024"], "month", r'"05/06/2024", of .* 2024-05-31, or pass env_bins="year", for which'),
+        (["31/12/2024", "12/31/2024"], "year", r'holds "12/31/2024", which is no date .* \(in 1 of 2 rows\)'),
+        (["31.12.2024", "31.02.2024"], "year", r'holds "31.02.2024", which is no date .* \(in 1 of 2 rows\)'),
+        ([f"{day}.12.2024" for day in range(32, 40)], "year", r"in 8 of 8 rows\): write all dates that way$"),
+        (["Bern", "Oslo"], "year", 'holds "Bern", which is no date .*: name a column of dates, or leave out env_bins='),
+        (["31.12.2024", "30.12.2024"], 3, 'is text, which cannot .*: pass env_bins="month", say'),
         ([1.5, 2.5], "year", "holds numbers, not dates: pass env_bins=4 for that many groups"),
         ([pd.Timedelta(hours=3)], "year", "not dates: name another column"),
         ([datetime.time(7), datetime.time(8)], "year", 'holds "07:00:00", which is no date'),
@@ -217,6 +256,44 @@ def test_numbers_and_dates_that_need_bins() -> None:
         refuse_unbinned(pd.Series(pd.to_datetime(DAYS), name="day"), spell=SHELL)
     with pytest.raises(InputError, match="1,500 different values in 4,500 rows: environments"):
         refuse_unbinned(pd.Series(np.repeat(np.arange(1500), 3), name="site"))
+    with pytest.raises(InputError, match=r"with --env-bins 4, or leave out what is rare with --drop-env 7,8\.$"):
+        refuse_unbinned(pd.Series([1.0] * 6 + [7, 8], name="age"), spell=SHELL)
+    for days in (DAYS, [f"{day}.05.2024" for day in range(10, 14)], ["05/06/2024", "06/05/2024", "05/05/2024"]):
+        with pytest.raises(InputError, match=r'Group it, for example with env_bins="month"\.$'):
+            refuse_unbinned(pd.Series(days, name="day"))
+    with pytest.raises(InputError, match=r"for example with env_bins=4\.$"):
+        refuse_unbinned(pd.Series(["1,5", "2,5", "3,5"], name="dose"))
+    with pytest.raises(InputError, match=r'^site "c" has 1 row, .* with drop_env="c", or give it another label$'):
+        refuse_unbinned(pd.Series(list("aaabbbbc"), name="site"))
     refuse_unbinned(pd.Series([1, 1, 2, 2], name="site"))
     refuse_unbinned(pd.Series(["a", "b", "c"], name="site"))
     refuse_unbinned(pd.Series([True, True, False, False], name="treated"))
+
+
+# --- left out by label ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("env", "drop", "keep", "note"),
+    [
+        (["a", "b", "c", "b"], "b", [1, 0, 1, 0], "Left out as asked: site b (2 rows)."),
+        (["a", "b", "c", None], ["c", "a"], [0, 1, 0, 1], "Left out as asked: site c (1 row), a (1 row)."),
+        ([1.0, 2.0, np.nan], 2, [1, 0, 1], "Left out as asked: site 2 (1 row)."),
+        ([1, 2, 3], np.array([1, 3]), [0, 1, 0], "Left out as asked: site 1 (1 row), 3 (1 row)."),
+        ([1, 2, 3], "3", [1, 1, 0], "Left out as asked: site 3 (1 row)."),
+        (["a", "b,c"], "b,c", [1, 0], "Left out as asked: site b,c (1 row)."),
+    ],
+)
+def test_environments_left_out(env: list[object], drop: str, keep: list[int], note: str) -> None:
+    kept, notes = without_environments(pd.Series(env, name="site"), drop)
+    assert kept.tolist() == list(map(bool, keep))
+    assert notes == (note,)
+
+
+def test_environments_left_out_in_a_shell() -> None:
+    env = pd.Series(["a", "b", "c, d", "e"], name="site")
+    assert without_environments(env, ("a, b",), spell=SHELL)[0].tolist() == [False, False, True, True]
+    assert without_environments(env, ("c, d", "a"), spell=SHELL)[0].tolist() == [False, True, False, True]
+    assert without_environments(env, (), spell=SHELL)[1] == ()
+    with pytest.raises(InputError, match=r'^there is no site "f" \(--drop-env\): there are a, b, c, d, e$'):
+        without_environments(env, ("a,f",), spell=SHELL)
+    with pytest.raises(InputError, match="drop_env= names every site: there would be no row left"):
+        without_environments(env, env.tolist())

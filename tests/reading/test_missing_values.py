@@ -92,9 +92,9 @@ def test_rows_and_columns_left_out(patients: pd.DataFrame) -> None:
 
 
 def test_what_would_be_left_is_too_little(patients: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match=r"1 of 3 rows of Bern is left, .* drop the columns .* \(chol 3, sex 1\)"):
+    with pytest.raises(InputError, match=r'1 of 3 rows of Bern is left, .* with drop="chol" \(chol 3, sex 1\)'):
         fill(patients, "drop-rows", env=patients["hospital"])
-    with pytest.raises(InputError, match=r"every row has a missing value \(a 2, b 1\)"):
+    with pytest.raises(InputError, match=r'every row has a missing value \(a 2, b 1\).* with drop=\["a", "b"\]'):
         fill(pd.DataFrame({"a": [NAN, NAN, 1], "b": [1, 1, NAN]}), "drop-rows")
 
 
@@ -105,11 +105,34 @@ def test_a_column_without_any_value_cannot_be_filled(how: str, patients: pd.Data
     assert "empty" not in fill(patients.assign(empty=None), "drop-columns")[0]
 
 
-@pytest.mark.parametrize("how", ["refuse", "drop-columns", "impute-median", "indicator"])
-def test_target_and_environments_are_never_made_up(how: str, patients: pd.DataFrame) -> None:
+def test_target_and_environments_are_never_made_up(patients: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r'"sex" has 1 missing value, and it .*: pass missing="drop-rows"$'):
-        fill(patients, how, protected=["sex"])
+        fill(patients, "refuse", protected=["sex"])
     assert len(fill(patients, "drop-rows", protected=["sex"])[0]) == 2
+    for how, chol in (("drop-columns", None), ("impute-median", 215), ("indicator", 215)):
+        rows, notes = fill(patients, how, env=patients["hospital"], protected=["sex", "hospital"])
+        assert rows["sex"].tolist() == ["f", "m", "m", "f", "m"]
+        assert notes[0] == "Left out 1 of 6 rows that lack sex (1)."
+        assert len(notes) == 2
+        assert ("chol" in rows) == (chol is not None)
+        if chol:
+            assert rows["chol"].tolist() == [200, chol, chol, chol, 230]  # the row that left does not count
+    with pytest.raises(InputError, match="every row lacks sex: there would be no row left"):
+        fill(patients.assign(sex=None), "indicator", protected=["sex"])
+
+
+def test_where_most_rows_would_go_the_columns_that_miss_most_are_named() -> None:
+    gaps = {"a": 60, "b": 50, "c": 20, "d": 0}
+    frame = pd.DataFrame({name: np.where(np.arange(100) < count, NAN, 1.0) for name, count in gaps.items()})
+    assert fill(frame, "drop-rows")[1] == (
+        'Left out 60 of 100 rows with missing values (a 60, b 50, c 20). With drop=["a", "b"] it would be 20.',
+    )
+    env = pd.Series(np.where(np.arange(100) < 61, "Oslo", "Bern"))
+    with pytest.raises(InputError, match=r"1 of 61 rows of Oslo is left, .* miss most with --drop a,b \(a 60, b 50"):
+        fill(frame, "drop-rows", env=env, spell=SHELL)
+    few = pd.Series(np.where(np.arange(100) < 20, "Oslo", "Bern")).where(np.arange(100) != 30, "Oslo")
+    with pytest.raises(InputError, match=r"1 of 21 rows of Oslo is left, .*: leave it out with --drop-env Oslo \(c 20"):
+        fill(frame[["c", "d"]], "drop-rows", env=few, spell=SHELL)
 
 
 def test_an_unknown_choice() -> None:

@@ -97,6 +97,34 @@ def test_missing_numbers_and_texts_that_only_look_missing(tmp_path: Path) -> Non
     assert found["country"][0] == "NA"
 
 
+def test_texts_that_mean_missing_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("chol,site\n-,-\n233,a\n")
+    assert read_table(path, na=["-"])["chol"].isna().tolist() == [True, False]
+    assert read_table(path)["chol"].tolist() == ["-", "233"]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_leading_zeros_are_kept(name: str, tmp_path: Path) -> None:
+    text = b"zip,n,0,half,code\n01000,0,10,00.5,?\n23000,7,20,1.5,007\n"
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    found = read_table(tmp_path / name)
+    assert found["zip"].tolist() == ["01000", "23000"]
+    assert found["code"].tolist() == ["?", "007"]
+    assert found["n"].tolist() == [0, 7]
+    assert found["0"].tolist() == [10, 20]
+    assert found["half"].tolist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("first", "there"), [("01", False), ("12", False), ("13", True), ("23", True), ("10", True), ("ab", True)]
+)
+def test_a_first_column_without_a_name_goes_if_it_counts_the_rows(first: str, there: bool, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f",site\n{first[0]},Bern\n{first[1]},Oslo\n")
+    assert list(read_table(path).columns) == (["", "site"] if there else ["site"])
+
+
 def test_a_decimal_far_down_makes_the_whole_column_decimal(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,\n" * 400_000 + "1.5,late\n")  # beyond the block from which types are guessed
@@ -190,7 +218,12 @@ def test_tables_in_memory_that_cannot_be_used(table: object, sentence: str) -> N
         ("t.csv", b"\n\n", r"t\.csv is empty$"),
         ("t.parquet", b"", r"t\.parquet is empty$"),
         ("t.csv", b"a,b\n", r"t\.csv has no rows: there is nothing below the names of its 2 columns$"),
-        ("t.csv", b"a,b\n1,2,3\n", r"t\.csv cannot be read as CSV: CSV parse error: Expected 2 columns, got 3"),
+        (
+            "t.csv",
+            b"a,b\n1,2,3\n",
+            r"t\.csv, line 2: 3 fields where the header has 2 columns \(a … b\): mend or remove",
+        ),
+        ("t.csv", b'a;b\n\n"x\ny";1\n1\n', r"t\.csv, line 5: 1 field where the header has 2 columns"),
         ("t.csv", "a,b\nZürich,1\n".encode("latin-1"), r't\.csv: column "a" is not encoded in UTF-8: save the file'),
         ("t.csv", "Größe,b\n2,1\n".encode("latin-1"), r"t\.csv cannot be read as CSV: .*utf-8"),
         ("t.csv", b"a,b,a,a\n1,2,3,4\n", r't\.csv has 3 columns called "a": rename all but one$'),
@@ -213,9 +246,10 @@ def test_one_sentence_for_what_cannot_be_read(name: str, content: bytes, sentenc
 def test_absent_file_and_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.csv: there is no such file$"):
         read_table(tmp_path / "absent.csv")
-    (tmp_path / "folder.parquet").mkdir()
-    with pytest.raises(InputError, match=r"folder\.parquet is a folder: name a file in it$"):
-        read_table(tmp_path / "folder.parquet")
+    for name in ("folder.parquet", "folder"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(InputError, match=rf"{name} is a folder: name a file in it$"):
+            read_table(tmp_path / name)
 
 
 def test_a_table_without_rows(tmp_path: Path) -> None:

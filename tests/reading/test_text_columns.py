@@ -8,7 +8,7 @@ import pytest
 
 from invariscope.errors import InputError
 from invariscope.reading.spelling import SHELL
-from invariscope.reading.text_columns import TextRemarks, cleaned
+from invariscope.reading.text_columns import TextRemarks, cleaned, without
 
 
 def clean(values: list[str | None], *, numbers: bool = True) -> tuple[list[object], tuple[str, ...]]:
@@ -25,6 +25,14 @@ def clean(values: list[str | None], *, numbers: bool = True) -> tuple[list[objec
         (["0,123", "0,456"], [0.123, 0.456], "dose (decimal comma)"),  # nobody writes thousands like that
         (["1", "?", "NA", "?"], [1, np.nan, np.nan, np.nan], 'dose (2 × "?" as missing, 1 × "NA" as missing)'),
         (["1", None, "  "], [1, np.nan, np.nan], "dose"),
+        (["1,234,567", "12,345"], [1234567, 12345], "dose (commas between thousands)"),
+        (["1,234.50", "7", "-0.25"], [1234.5, 7, -0.25], "dose (commas between thousands)"),
+        (["1,234", "12.5"], [1234, 12.5], "dose (commas between thousands)"),
+        (["1.234,50", "2.000", "0,5"], [1234.5, 2000, 0.5], "dose (decimal comma, points between thousands)"),
+        (["1.234.567", "8"], [1234567, 8], "dose (points between thousands)"),
+        (["1.234", "2.345"], [1.234, 2.345], "dose"),
+        (["12.3%", "7 %", "?"], [12.3, 7, np.nan], 'dose (percent signs taken off, 1 × "?" as missing)'),
+        (["12,3%", "7%"], [12.3, 7], "dose (percent signs taken off, decimal comma)"),
     ],
 )
 def test_numbers_written_as_text(values: list[str | None], expected: list[float], remark: str) -> None:
@@ -33,7 +41,7 @@ def test_numbers_written_as_text(values: list[str | None], expected: list[float]
     assert notes == (f"Written as text and read as numbers: {remark}.",)
 
 
-@pytest.mark.parametrize("values", [["1,234", "12,345"], ["1,234,567", "12,345"], ["1,234", "17"]])
+@pytest.mark.parametrize("values", [["1,234", "12,345"], ["1,234", "12.345"], ["1,234", "17"]])
 def test_a_comma_that_can_mean_two_things_is_refused(values: list[str | None]) -> None:
     with pytest.raises(InputError, match=r'"dose" holds texts such as "1,234.*decimals or thousands.*drop="dose"$'):
         clean(values)
@@ -43,7 +51,70 @@ def test_a_comma_that_can_mean_two_things_is_refused(values: list[str | None]) -
 
 
 @pytest.mark.parametrize(
-    "values", [["a", "b"], ["007", "11"], ["1", "b"], ["1.2.3", "4"], ["1-2", "3"], ["inf", "1"], ["1,5", "x"]]
+    ("values", "sentence"),
+    [
+        (["1,5", "2.5"], '"1,5" and "2.5", one with a decimal comma and one with a point: write them as numbers, or'),
+        (["50%", "0.5"], '"50%" and "0.5", with and without a percent sign: write them as numbers, or'),
+    ],
+)
+def test_numbers_written_in_two_ways_are_refused(values: list[str | None], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        clean(values)
+    assert sentence in str(caught.value)
+    with pytest.raises(InputError, match=r"write them as numbers$"):  # a target is neither dropped nor encoded
+        cleaned(pd.Series(values, name="y"), TextRemarks(), option="target")
+
+
+def test_numbers_with_a_few_texts_among_them_are_refused_with_counts() -> None:
+    numbers: list[str | None] = [f"{k}.5" for k in range(1498)]
+    with pytest.raises(InputError) as caught:
+        clean([*numbers, "-", " -"])
+    assert str(caught.value) == (
+        'column "dose" holds numbers in 1,498 of 1,500 rows, and 2 × "-": pass na="-" if that means missing, or pass '
+        'categories="dose" or drop="dose"'
+    )
+    with pytest.raises(InputError, match=r'2 × "-", 1 × "n d": pass --na - --na \'n d\' if that means missing'):
+        cleaned(pd.Series([*numbers, "-", "-", "n d"], name="dose"), TextRemarks(), spell=SHELL)
+    with pytest.raises(InputError, match=r'1 × "b4" and 3 other texts: write numbers there, or pass categories="dose"'):
+        clean([*numbers, *(f"b{k}" for k in range(8))])
+    assert clean([*numbers, "-"], numbers=False)[1] == ()
+
+
+@pytest.mark.parametrize(("strange", "refused"), [(10, True), (11, False)])
+def test_from_nine_tenths_on_it_is_a_column_of_numbers(strange: int, refused: bool) -> None:
+    values: list[str | None] = [str(k) for k in range(100 - strange)] + ["x"] * strange + [None] * 50
+    if refused:
+        with pytest.raises(InputError, match=r"numbers in 90 of 100 rows, and 10 × "):
+            clean(values)
+    else:
+        assert clean(values)[0][:100] == values[:100]
+
+
+def test_classes_that_are_mostly_numbers_are_classes_all_the_same() -> None:
+    classes = pd.Series(["1", "2"] * 20 + ["3+"], name="y")
+    assert cleaned(classes, TextRemarks(), option="target").tolist() == classes.tolist()
+    amounts = pd.Series([*map(str, range(40)), "-"], name="y")
+    with pytest.raises(InputError, match=r'1 × "-": pass na="-" if that means missing$'):
+        cleaned(amounts, TextRemarks(), option="target")
+
+
+def test_leading_zeros_keep_a_column_text_and_are_told() -> None:
+    assert clean(["007", "11"]) == (["007", "11"], ("Kept as text because of leading zeros: dose.",))
+
+
+def test_texts_that_mean_missing() -> None:
+    remarks = TextRemarks()
+    table = pd.DataFrame({"a": ["-", "x", " n.d. ", None], "b": [1, -9, 3, -9], "c": [True, False, True, True]})
+    gaps = pd.DataFrame({name: without(table[name], ["-", "n.d.", "-9", "1", "0,5"], remarks).isna() for name in table})
+    assert gaps["a"].tolist() == [True, False, True, True]
+    assert gaps["b"].tolist() == [True, True, False, True]
+    assert not gaps["c"].any()  # true is not "1"
+    assert remarks.notes() == ('Read as missing: a (1 × "-", 1 × "n.d."), b (2 × "-9", 1 × "1").',)
+    assert without(table["a"], [], remarks).tolist()[:3] == ["-", "x", " n.d. "]
+
+
+@pytest.mark.parametrize(
+    "values", [["a", "b"], ["1", "b"], ["1.2.3", "4"], ["007", "b"], ["1-2", "3"], ["inf", "1"], ["1,5", "x"]]
 )
 def test_texts_stay_as_they_are(values: list[str | None]) -> None:
     assert clean(values) == (values, ())

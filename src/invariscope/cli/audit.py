@@ -47,13 +47,19 @@ Examples:
 @click.option("--categories", multiple=True, metavar="A,B,...", help="Columns of numbers that are codes.")
 @click.option(
     "--missing", type=click.Choice(MISSING), default="refuse", show_default=True,
-    help="What to do about missing values. In text, the median is the most frequent value.",
+    help="What to do about missing values. In text, the median is the most frequent value. All but refuse leave out "
+    "rows without target or environment.",
+)  # fmt: skip
+@click.option(
+    "--na", multiple=True, metavar="TEXT",
+    help='A text that means "missing", besides "?", "NA" and the like in columns of numbers. Repeat it for several.',
 )  # fmt: skip
 @click.option(
     "--env-bins", metavar="GROUPS",
     help="Group the environments: year, quarter, month, week, day, month-of-year, weekday or hour-of-day of a date; "
     'a number of groups of about equal size; or edges between groups of numbers, as in "30,50,65".',
 )  # fmt: skip
+@click.option("--drop-env", multiple=True, metavar="A,B,...", help="Environments not to use, by label.")
 @click.option("--weight", metavar="COLUMN", help="How many rows each row stands for.")
 @click.option(
     "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
@@ -88,7 +94,9 @@ def audit_command(
     drop: tuple[str, ...],
     categories: tuple[str, ...],
     missing: str,
+    na: tuple[str, ...],
     env_bins: str | None,
+    drop_env: tuple[str, ...],
     weight: str | None,
     task: str,
     margin: float,
@@ -111,7 +119,6 @@ def audit_command(
     from invariscope.errors import InputError
     from invariscope.progress import reporting
     from invariscope.reading.named_table import NamedTable
-    from invariscope.reading.read_table import read_table
     from invariscope.reading.spelling import SHELL
 
     if model is not None and prediction is not None:
@@ -128,14 +135,16 @@ def audit_command(
         drop=drop,
         categories=categories,
         missing=missing,
+        na=na,
         env_bins=env_bins,
+        drop_env=drop_env,
         task=task,
         trust_pickle=trust_pickle,
         trust=trust,
     )
     with reporting(not quiet) as say:
         say("reading the table")
-        prepared = inputs.prepare(NamedTable(read_table(data), data.name, SHELL), wanted)
+        prepared = inputs.prepare(NamedTable.of_file(data, na=na, spell=SHELL), wanted)
         found = _audited(prepared, wanted, margin, n_boot, seed, say)
         if html is not None or json is not None:
             say("writing the report")
@@ -154,22 +163,27 @@ def _audited(prepared: Prepared, wanted: Wanted, margin: float, n_boot: int, see
     from dataclasses import replace
 
     from invariscope import audit
+    from invariscope.cli.inputs import how_to_drop
+    from invariscope.errors import InputError
 
     with warnings.catch_warnings():
         # a model fitted on a bare array is given the table all the same: the report wants the names
         warnings.filterwarnings("ignore", "X has feature names, but .* was fitted without feature names", UserWarning)
-        found = audit(
-            prepared.model,
-            prepared.X,
-            prepared.y,
-            prepared.env,
-            n_boot=n_boot,
-            seed=seed,
-            progress=say,
-            task=prepared.task,
-            weight=prepared.weight,
-            margin=margin,
-            target_name=wanted.target,
-            env_name=wanted.env,
-        )
+        try:
+            found = audit(
+                prepared.model,
+                prepared.X,
+                prepared.y,
+                prepared.env,
+                n_boot=n_boot,
+                seed=seed,
+                progress=say,
+                task=prepared.task,
+                weight=prepared.weight,
+                margin=margin,
+                target_name=wanted.target,
+                env_name=wanted.env,
+            )
+        except InputError as error:
+            raise InputError(f"{error}{how_to_drop(str(error), prepared.env, wanted)}") from error
     return replace(found, notes=(*prepared.notes, *found.notes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,9 @@ class Wanted:
     drop: Sequence[str] = ()
     categories: Sequence[str] = ()
     missing: str = "refuse"
+    na: Sequence[str] = ()
     env_bins: str | None = None
+    drop_env: Sequence[str] = ()
     task: str = "auto"
     trust_pickle: bool = False
     trust: tuple[str, ...] = ()
@@ -50,33 +52,44 @@ class Prepared:
 
 def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
     """Find the columns, load or build the model, and bring what it reads into shape."""
+    from invariscope.model_files import load_model
     from invariscope.reading.tidy_table import tidy
 
     roles = table.roles(target=wanted.target, env=wanted.env, weight=wanted.weight, prediction=wanted.prediction)
     _refuse_texts(table, wanted)
     names = table.features(roles, wanted.features, wanted.drop)
     model: Any = None
+    encoded: list[str] = []
     if wanted.model is not None:
-        _refuse_with_model(wanted)
-        model, names = _model_from_file(table, wanted, names)
+        model = load_model(wanted.model, trust_pickle=wanted.trust_pickle, trusted=wanted.trust)
+        encoded = _encoded_columns(table, model)
+        if not encoded:
+            _refuse_with_model(wanted)
+            names = _model_columns(table, wanted, wanted.model.name, model, names)
     found = tidy(
         table,
         roles,
         names,
         categories=wanted.categories,
         missing=wanted.missing,
+        na=wanted.na,
         env_bins=None if wanted.env_bins is None else parsed_bins(wanted.env_bins),
+        drop_env=wanted.drop_env,
         named=bool(wanted.features),
-        encode=wanted.model is None,
+        encode=wanted.model is None or bool(encoded),
     )
+    features = found.features
+    if wanted.model is not None and encoded:
+        _refuse_absent(table, wanted.model.name, encoded, features.columns)
+        features = features[encoded]
     if wanted.prediction is not None:
         model = _model_of_predictions(found, wanted, wanted.prediction)
-    elif not found.features.shape[1]:
+    elif not features.shape[1]:
         besides = " and ".join(quoted(list(roles)))
         raise InputError(f"{table.name} has no feature besides {besides}. {' '.join(found.notes)}".strip())
     return Prepared(
         model=model,
-        X=found.features,
+        X=features,
         y=found.target,
         env=found.env,
         weight=None if wanted.weight is None else found.others[wanted.weight],
@@ -97,6 +110,26 @@ def parsed_bins(text: str) -> str | int | tuple[float, ...]:
         return int(text)
     except ValueError:
         return text
+
+
+def how_to_drop(complaint: str, env: pd.Series, wanted: Wanted) -> str:
+    """The option to type, where a complaint about an environment says to drop it.
+
+    >>> import pandas as pd
+    >>> sites = pd.Series([1, 2, 2], name="site")
+    >>> how_to_drop('site "1" has 3 rows. Drop it.', sites, Wanted(target="y", env="site"))
+    ' To drop it, pass --drop-env 1; to group the values of site, pass --env-bins 4.'
+    """
+    from invariscope.reading.environment_bins import PROPOSED
+    from invariscope.reading.read_table import kind_of
+    from invariscope.reading.spelling import SHELL
+
+    named = [str(label) for label in env.unique() if f'{wanted.env} "{label}"' in complaint]
+    if not named or "Drop" not in complaint:
+        return ""
+    proposed = {"numbers": PROPOSED, "dates": "month"}.get(kind_of(env)) if wanted.env_bins is None else None
+    grouped = "" if proposed is None else f"; to group the values of {wanted.env}, pass {SHELL('env_bins', proposed)}"
+    return f" To drop it, pass {SHELL('drop_env', named[0])}{grouped}."
 
 
 def _refuse_texts(table: NamedTable, wanted: Wanted) -> None:
@@ -149,29 +182,37 @@ def _model_of_predictions(found: TidyTable, wanted: Wanted, name: str) -> Any:
     return Split(predict=data.original(data.X[:, 0]), task="classification", classes=target.classes, name=words)
 
 
-def _model_from_file(table: NamedTable, wanted: Wanted, columns: list[str]) -> tuple[Any, list[str]]:
-    """The model, and the columns it reads in the order it reads them."""
-    from invariscope.model_files import load_model
+def _encoded_columns(table: NamedTable, model: Any) -> list[str]:
+    """What the model was fitted on, if that is a table as `invariscope.read` makes it ("workclass=Private")."""
+    fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    absent = [name for name in fitted if name not in table.frame.columns]
+    makings = tuple(f"{column}=" for column in table.frame.columns)
+    beside = {f"{column} missing" for column in table.frame.columns}
+    return fitted if absent and all(name.startswith(makings) or name in beside for name in absent) else []
 
-    assert wanted.model is not None
-    model = load_model(wanted.model, trust_pickle=wanted.trust_pickle, trusted=wanted.trust)
-    file = wanted.model.name
+
+def _model_columns(table: NamedTable, wanted: Wanted, file: str, model: Any, columns: list[str]) -> list[str]:
+    """The columns a model reads, in the order it reads them."""
     if hasattr(model, "feature_names_in_"):
-        return model, _fitted_columns(table, wanted, file, [str(n) for n in model.feature_names_in_], columns)
+        return _fitted_columns(table, wanted, file, [str(n) for n in model.feature_names_in_], columns)
     count = getattr(model, "n_features_in_", len(columns))
     if count != len(columns):
         raise InputError(
             f"{file} was fitted on {count} columns without names, {len(columns)} are given ({some(columns)}): "
             "name them with --features, in the order of the fit"
         )
-    return model, columns
+    return columns
+
+
+def _refuse_absent(table: NamedTable, file: str, fitted: Sequence[str], there: Collection[str]) -> None:
+    absent = [name for name in fitted if name not in there]
+    if absent:
+        raise InputError(f"{file} was fitted on columns that {table.name} lacks: {some(absent)}")
 
 
 def _fitted_columns(table: NamedTable, wanted: Wanted, file: str, fitted: list[str], given: list[str]) -> list[str]:
     dropped = set(table.columns(wanted.drop, "drop"))
-    absent = [name for name in fitted if name not in table.frame.columns]
-    if absent:
-        raise InputError(f"{file} was fitted on columns that {table.name} lacks: {some(absent)}")
+    _refuse_absent(table, file, fitted, table.frame.columns)
     if wanted.target in fitted:
         raise InputError(f'{file} reads column "{wanted.target}", which is the target: fit it without')
     if wanted.features and set(given) != set(fitted):

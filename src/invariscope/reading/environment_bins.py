@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.reading.encoding import level_name, sorted_levels
+from invariscope.reading.named_table import listed, some
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.spelling import PYTHON, Spelling
+from invariscope.reading.text_columns import mostly_numbers
+from invariscope.reading.written_dates import dates_of, look_like_dates
 
 Floats = NDArray[np.float64]
 DATE_BINS = ("year", "quarter", "month", "week", "day", "month-of-year", "weekday", "hour-of-day")
@@ -55,7 +59,7 @@ def bin_environments(
 
     Parameters
     ----------
-    column : (n,) dates (or text such as 2024-05-31) or numbers; where it is missing, so is the group
+    column : (n,) dates (or text such as 2024-05-31 or 31.05.2024) or numbers; where it is missing, so is the group
     how : a part of the date ("year", "quarter", "month", "week", "day" in the order of time; "month-of-year",
         "weekday", "hour-of-day" that come again), a number of groups of about equal size, or the edges between groups,
         each of which belongs to the group above it
@@ -63,7 +67,7 @@ def bin_environments(
     Returns
     -------
     labels : (n,) in the user's units, sorting in the order of the values
-    notes : if there are fewer groups than asked for
+    notes : if there are fewer groups than asked for, and how dates are read that could be read in another way
 
     Equal values are never split over two groups. It cannot tell whether the groups mean anything: an effect that
     changes smoothly with age differs between any two groups of ages.
@@ -82,11 +86,13 @@ def bin_environments(
             raise InputError(
                 f'{option} is "{how}": give one of {", ".join(DATE_BINS)}, a number of groups, or the edges of groups'
             )
-        codes, texts = _parts_of_dates(_dates(column, spell), how)
-        return _labelled(column, codes, texts), ()
+        dates, note = _dates(column, how, spell)
+        codes, texts = _parts_of_dates(dates, how)
+        return _labelled(column, codes, texts), (note,) if note else ()
     kind = kind_of(column)
     if kind != "numbers":
-        remedy = f"pass {spell('env_bins', 'month')}, say" if kind == "dates" else f"leave out {option}"
+        dated = kind == "dates" or (kind == "text" and look_like_dates(column))
+        remedy = f"pass {spell('env_bins', 'month')}, say" if dated else f"leave out {option}"
         raise InputError(f'column "{column.name}" is {kind}, which cannot be cut into groups of numbers: {remedy}')
     values: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if isinstance(how, int | np.integer):
@@ -97,19 +103,66 @@ def bin_environments(
 
 
 def refuse_unbinned(column: pd.Series, *, spell: Spelling = PYTHON) -> None:
-    """Refuse numbers or dates of which (nearly) every row has its own, and say how to group them."""
+    """Refuse numbers or dates, also as text, of which (nearly) every row has its own, and say how to group them.
+
+    A single row of some other label is refused as well: no environment consists of one.
+    """
     kind = kind_of(column)
-    if kind not in ("numbers", "dates"):
-        return
     counts = column.value_counts()
-    alone = int((counts == 1).sum())
-    if len(counts) <= min(1000, len(column) // 2) and not alone:
+    alone = counts.index[counts == 1]
+    many = len(counts) > min(1000, len(column) // 2)
+    if not many and not len(alone):
         return
-    proposed: str | int = "month" if kind == "dates" else PROPOSED
-    rare = f", {alone:,} of them in one row only" if alone else ""
-    raise InputError(
-        f'column "{column.name}" ({spell("env")}) has {len(counts):,} different values in {len(column):,} rows{rare}: '
-        f"environments need several rows each. Group it, for example with {spell('env_bins', proposed)}."
+    if kind == "text":
+        kind = "dates" if look_like_dates(column) else "numbers" if many and mostly_numbers(column) else "text"
+    if kind in ("numbers", "dates"):
+        proposed: str | int = "month" if kind == "dates" else PROPOSED
+        rare = f", {len(alone):,} of them in one row only" if len(alone) else ""
+        raise InputError(
+            f'column "{column.name}" ({spell("env")}) has {len(counts):,} different values in {len(column):,} rows'
+            f"{rare}: environments need several rows each. Group it, for example with "
+            f"{spell('env_bins', proposed)}{'' if many else f', or leave out what is rare with {_drop(alone, spell)}'}."
+        )
+    if not many:  # more are refused as identifiers, whoever asks
+        raise InputError(
+            f'{column.name} "{alone[0]}" has 1 row, and environments need several: leave out what is so rare with '
+            f"{_drop(alone, spell)}, or give it another label"
+        )
+
+
+def without_environments(
+    env: pd.Series, drop: Hashable | Sequence[Hashable], *, spell: Spelling = PYTHON
+) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    """Rows that stay if the environments with these labels are left out, and a note that counts those that go.
+
+    Labels are compared as they are shown: 3 and "3" mean the same. In a shell they are separated by commas.
+
+    >>> keep, notes = without_environments(pd.Series(["Bern", "Oslo", "Rome", "Oslo"], name="site"), "Oslo")
+    >>> keep.tolist(), notes
+    ([True, False, True, False], ('Left out as asked: site Oslo (2 rows).',))
+    """
+    labels = {level_name(level): level for level in sorted_levels(env)}
+    given = [drop] if isinstance(drop, str) or not isinstance(drop, Sequence | np.ndarray | pd.Index) else list(drop)
+    texts = [level_name(label) for label in given]
+    wanted = list(dict.fromkeys(listed(texts, labels) if spell.shell else texts))
+    for label in wanted:
+        if label not in labels:
+            raise InputError(f'there is no {env.name} "{label}" ({spell("drop_env")}): there are {some(list(labels))}')
+    if len(wanted) == len(labels):
+        raise InputError(f"{spell('drop_env')} names every {env.name}: there would be no row left")
+    keep = np.ones(len(env), dtype=bool)
+    counts = []
+    for label in wanted:
+        hit = (env == labels[label]).to_numpy(dtype=bool, na_value=False)
+        keep &= ~hit
+        counts.append(f"{label} ({'1 row' if hit.sum() == 1 else f'{hit.sum():,} rows'})")
+    return keep, (f"Left out as asked: {env.name} {', '.join(counts)}.",) if counts else ()
+
+
+def _drop(labels: pd.Index, spell: Spelling) -> str:
+    """The option that leaves out a few labels; of many only the first, as an example."""
+    return spell("drop_env", [level_name(label) for label in labels[:PROPOSED]]) + (
+        " (and so on)" if len(labels) > PROPOSED else ""
     )
 
 
@@ -120,23 +173,12 @@ def _labelled(column: pd.Series, codes: NDArray[np.intp], texts: Sequence[str]) 
 
 
 # --- dates ------------------------------------------------------------------------------------------------------------
-def _dates(column: pd.Series, spell: Spelling) -> pd.Series:
+def _dates(column: pd.Series, how: str, spell: Spelling) -> tuple[pd.Series, str]:
     kind = kind_of(column)
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return column
+        return column, ""
     if kind in ("dates", "text") and not pd.api.types.is_timedelta64_dtype(column.dtype):
-        text = column.astype(object).where(column.notna(), None)
-        try:
-            return pd.to_datetime(text, format="ISO8601")
-        except (ValueError, TypeError):
-            found = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
-        strangers = text[found.isna() & column.notna()]
-        if not strangers.empty:
-            raise InputError(
-                f'column "{column.name}" holds "{strangers.iloc[0]}", which is no date of the form 2024-05-31 '
-                f"(in {len(strangers)} of {len(column)} rows): write dates that way, or leave out {spell('env_bins')}"
-            )
-        return found  # several time zones: what they have in common is UTC
+        return dates_of(column, order_matters=how != "year", spell=spell)
     remedy = f"pass {spell('env_bins', PROPOSED)} for that many groups" if kind == "numbers" else "name another column"
     raise InputError(f'column "{column.name}" holds {kind}, not dates: {remedy}')
 

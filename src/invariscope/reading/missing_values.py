@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.encoding import unused_name
+from invariscope.reading.encoding import level_name, unused_name
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.spelling import PYTHON, Spelling
 
 CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator")
 #: Columns listed with their counts before "and N more".
 COUNT_LIMIT = 30
+#: Columns to leave out are proposed until no larger share of the rows has a gap.
+COSTLY = 0.25
 
 
 def fill(
@@ -47,7 +48,8 @@ def fill(
     frame : columns of numbers and text
     how : one of the above
     env : the environment of every row, for the message
-    protected : columns that are never filled nor left out (target, environments): only "drop-rows" helps there
+    protected : columns that are never filled nor left out (target, environments): where one is missing, every choice
+        but "refuse" leaves out the row, which is of no use
 
     Returns
     -------
@@ -63,25 +65,39 @@ def fill(
     if how not in CHOICES:
         raise InputError(f"{spell('missing')} is {how!r}: choose one of {', '.join(CHOICES)}")
     gaps = frame.isna()
-    counts = gaps.sum().sort_values(ascending=False, kind="stable")
-    counts = counts[counts > 0]
+    useless = gaps[list(protected)].any(axis=1).to_numpy()
+    notes: tuple[str, ...] = ()
+    if useless.any() and how != "drop-rows":
+        lacking = _counts(gaps[list(protected)])
+        if how == "refuse":
+            raise InputError(
+                f'column "{lacking.index[0]}" has {_values(lacking.iloc[0])}, and it is not one that can be filled in '
+                f"or left out: pass {spell('missing', 'drop-rows')}"
+            )
+        if useless.all():
+            raise InputError(f"every row lacks {' or '.join(map(str, lacking.index))}: there would be no row left")
+        which = " or ".join(f"{name} ({count:,})" for name, count in lacking.items())
+        notes = (f"Left out {useless.sum():,} of {len(frame):,} rows that lack {which}.",)
+        frame, gaps = frame[~useless], gaps[~useless]
+        env = None if env is None else env[~useless]
+    counts = _counts(gaps)
     if counts.empty:
-        return frame, ()
-    if how == "drop-rows":
-        return _without_rows(frame, gaps.any(axis=1).to_numpy(), counts, env)
-    untouchable = [name for name in counts.index if name in protected]
-    if untouchable:
-        name = untouchable[0]
-        raise InputError(
-            f'column "{name}" has {_values(counts[name])}, and it is not one that can be filled in or left out: '
-            f"pass {spell('missing', 'drop-rows')}"
-        )
+        return frame, notes
     if how == "refuse":
         raise InputError(_refusal(gaps, counts, env, spell))
+    if how == "drop-rows":
+        return _without_rows(frame, gaps, counts, env, [name for name in counts.index if name not in protected], spell)
     if how == "drop-columns":
         note = f"Left out because values are missing: {_listed(counts)}."
-        return frame.drop(columns=counts.index), (note,)
-    return _imputed(frame, gaps, counts, spell, indicate=how == "indicator")
+        return frame.drop(columns=counts.index), (*notes, note)
+    filled, note = _imputed(frame, gaps, counts, spell, indicate=how == "indicator")
+    return filled, (*notes, note)
+
+
+def _counts(gaps: pd.DataFrame) -> pd.Series:
+    """Missing values of every column that has some, most first."""
+    counts = gaps.sum().sort_values(ascending=False, kind="stable")
+    return counts[counts > 0]
 
 
 def _refusal(gaps: pd.DataFrame, counts: pd.Series, env: pd.Series | None, spell: Spelling) -> str:
@@ -107,13 +123,23 @@ def _worst_place(gap: pd.Series, env: pd.Series) -> str:
 
 
 def _without_rows(
-    frame: pd.DataFrame, hit: np.ndarray[Any, np.dtype[np.bool_]], counts: pd.Series, env: pd.Series | None
+    frame: pd.DataFrame,
+    gaps: pd.DataFrame,
+    counts: pd.Series,
+    env: pd.Series | None,
+    droppable: list[str],
+    spell: Spelling,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    hit = gaps.any(axis=1).to_numpy()
+    costly = _costly(gaps, droppable)
     if hit.all():
-        raise InputError(
-            f"every row has a missing value ({_listed(counts)}): there would be no row left. Drop these columns."
-        )
-    notes = [f"Left out {hit.sum():,} of {len(frame):,} rows with missing values ({_listed(counts)})."]
+        remedy = f"Leave out columns with {spell('drop', costly)}." if costly else "Name other columns."
+        raise InputError(f"every row has a missing value ({_listed(counts)}): there would be no row left. {remedy}")
+    saving = ""
+    if costly and hit.mean() > 0.5:
+        left = int(gaps.drop(columns=costly).any(axis=1).sum())
+        saving = f" With {spell('drop', costly)} it would be {left:,}."
+    notes = [f"Left out {hit.sum():,} of {len(frame):,} rows with missing values ({_listed(counts)}).{saving}"]
     if env is not None:
         before, after = env.value_counts(), env[~hit].value_counts()
         gone = [str(label) for label in before.index if label not in after.index]
@@ -121,16 +147,26 @@ def _without_rows(
             notes.append(f"No row is left of {', '.join(sorted(gone))}.")
         alone = [label for label in after.index if after[label] == 1 < before[label]]
         if alone:
+            most = f"leave out the columns that miss most with {spell('drop', costly)}"
+            remedy = most if costly else f"leave it out with {spell('drop_env', level_name(alone[0]))}"
             raise InputError(
                 f"without the rows that have a missing value, 1 of {before[alone[0]]} rows of {alone[0]} is left, and "
-                f"environments need several: drop the columns that miss most instead ({_listed(counts)})"
+                f"environments need several: {remedy} ({_listed(counts)})"
             )
     return frame[~hit], tuple(notes)
 
 
+def _costly(gaps: pd.DataFrame, droppable: list[str]) -> list[str]:
+    """The columns that miss most, without which less than a quarter of the rows would go; none if it is less anyhow."""
+    for count in range(len(droppable)):
+        if gaps.drop(columns=droppable[:count]).any(axis=1).mean() < COSTLY:
+            return droppable[:count]
+    return droppable
+
+
 def _imputed(
     frame: pd.DataFrame, gaps: pd.DataFrame, counts: pd.Series, spell: Spelling, *, indicate: bool
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+) -> tuple[pd.DataFrame, str]:
     empty = [str(name) for name in counts.index if counts[name] == len(frame)]
     if empty:
         raise InputError(
@@ -149,7 +185,7 @@ def _imputed(
     rows = {name: "1 row" if count == 1 else f"{count:,} rows" for name, count in counts.iloc[:COUNT_LIMIT].items()}
     shown = [f"{name} {told[str(name)]} ({count})" for name, count in rows.items()]
     more = f" and {len(counts) - COUNT_LIMIT} more columns" if len(counts) > COUNT_LIMIT else ""
-    return pd.DataFrame(columns), (f"Filled in for missing values: {', '.join(shown)}{more}.",)
+    return pd.DataFrame(columns), f"Filled in for missing values: {', '.join(shown)}{more}."
 
 
 def _filled(column: pd.Series, *, indicate: bool) -> tuple[pd.Series, str]:

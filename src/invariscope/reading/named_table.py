@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import difflib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invariscope.errors import InputError
@@ -25,6 +27,18 @@ class NamedTable:
     frame: pd.DataFrame
     name: str
     spell: Spelling = PYTHON
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_file(cls, path: str | os.PathLike[str], *, na: Sequence[str] = (), spell: Spelling = PYTHON) -> NamedTable:
+        """The table in a file, without a first column that has no name."""
+        from invariscope.reading.read_table import read_table
+
+        frame = read_table(path, na=na)
+        name = Path(path).name
+        if frame.shape[1] > 1 and not frame.columns[0]:
+            return cls(frame.iloc[:, 1:], name, spell, ("Left out because it has no name: the first column.",))
+        return cls(frame, name, spell)
 
     def column(self, name: str, option: str) -> str:
         """The name itself if there is such a column."""
@@ -38,11 +52,8 @@ class NamedTable:
         In a shell it is a repeatable, comma-separated option: a value that is the name of a column is taken whole,
         commas and all; double quotes do the same inside a list.
         """
-        names: list[str] = []
-        for value in [values] if isinstance(values, str) else values:
-            whole = not self.spell.shell or value in self.frame.columns
-            parts = [value] if whole else next(csv.reader([value], skipinitialspace=True), [])
-            names += parts if whole else [part.strip() for part in parts if part.strip()]
+        names = [values] if isinstance(values, str) else list(values)
+        names = listed(names, self.frame.columns) if self.spell.shell else names
         return [self.column(name, option) for name in dict.fromkeys(names)]
 
     def roles(self, **chosen: str | None) -> dict[str, str]:
@@ -89,6 +100,22 @@ class NamedTable:
         lowered = {column.lower(): column for column in reversed(known)}
         close = [lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
         return f"did you mean {' or '.join(quoted(close))}?" if close else f"it has {some(known)}"
+
+
+def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
+    """What comma-separated values list; one that is known is taken whole, commas and all, as is what is in quotes.
+
+    >>> listed(["a, b", 'c,"d,e"'], ["a, b"]), listed(["a, b"], ["a", "b"])
+    (['a, b', 'c', 'd,e'], ['a', 'b'])
+    """
+    found: list[str] = []
+    for value in values:
+        if value in known:
+            found.append(value)
+        else:
+            parts = next(csv.reader([value], skipinitialspace=True), [])
+            found += [part.strip() for part in parts if part.strip()]
+    return found
 
 
 def quoted(names: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +24,19 @@ SUFFIXES = {
     ".ipc": "Arrow",
 }
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-SEPARATORS = (",", ";", "\t")
 #: Read as missing in columns of numbers. In columns of text only the empty field is: "NA" may be Namibia.
 MISSING = ("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None")
 # where pandas puts row numbers that have no name
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 
 
-def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+def read_table(path: str | os.PathLike[str], *, na: Sequence[str] = ()) -> pd.DataFrame:
     """Read a table from a file, chosen by how its name ends; row numbers that pandas wrote along are left out.
 
     CSV files have a header, are encoded in UTF-8, and are separated by commas, semicolons or tabs (whichever the
-    header has most of); ``.csv.gz`` and the like are unpacked. Every other file keeps the types it was written with.
+    header has most of); ``.csv.gz`` and the like are unpacked. Texts in ``na`` are missing in their columns of
+    numbers, and columns that begin with codes such as 007 stay text. Every other file keeps the types it was written
+    with.
 
     It cannot tell a number that stands for something missing (-9, 999) from a number.
 
@@ -51,6 +53,8 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     1  Oslo   NaN
     """
     path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file in it")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] and suffixes[-1] in COMPRESSED:
         suffixes.pop()
@@ -58,11 +62,9 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     packed = path.suffix.lower() in COMPRESSED
     if kind is None or (packed and kind != "CSV"):
         raise InputError(f'{path}: a table ends in {", ".join(SUFFIXES)} (or .csv.gz), not "{path.suffix}"')
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: name a file in it")
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
-    table = _checked(_arrow_table(path, kind), path)
+    table = _checked(_arrow_table(path, kind, na), path)
     # pandas' own notes in the file would turn a named index into no column at all
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     return frame
@@ -120,41 +122,19 @@ def kind_of(column: pd.Series) -> str:
     return kinds.get(found, "nested values")
 
 
-def _arrow_table(path: Path, kind: str) -> Any:
+def _arrow_table(path: Path, kind: str, na: Sequence[str]) -> Any:
     import pyarrow as pa
 
-    readers = {"CSV": _read_csv, "Parquet": _read_parquet, "Arrow": _read_arrow}
+    from invariscope.reading.read_csv import read_csv
+
     try:
-        return readers[kind](path)
+        if kind == "CSV":
+            return read_csv(path, missing=[*MISSING, *na])
+        return _read_parquet(path) if kind == "Parquet" else _read_arrow(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if path.stat().st_size == 0 or "Empty CSV file" in str(error):
             raise InputError(f"{path} is empty") from error
         raise InputError(f"{path} cannot be read as {kind}: {' '.join(str(error).split())}") from error
-
-
-def _read_csv(path: Path) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with pa.input_stream(str(path), compression="detect") as stream:
-        header = stream.read(65_536).decode("utf-8", errors="replace").lstrip("\ufeff\r\n").partition("\n")[0]
-    outside_quotes = re.sub(r'"[^"]*"', "", header)
-    table = csv.read_csv(
-        str(path),
-        # quoted texts may run over several lines, in whichever block of the file they come to lie
-        parse_options=csv.ParseOptions(delimiter=max(SEPARATORS, key=outside_quotes.count), newlines_in_values=True),
-        convert_options=csv.ConvertOptions(null_values=list(MISSING)),
-    )
-    stripped = [_name(field).strip() for field in table.schema]
-    if len(set(stripped)) == len(stripped) and "?" not in stripped:  # as in "age, sex": nobody types the blank
-        table = table.rename_columns(stripped)
-    for position, field in enumerate(table.schema):
-        if pa.types.is_binary(field.type):
-            raise InputError(f'{path}: column "{_name(field)}" is not encoded in UTF-8: save the file as UTF-8')
-        if pa.types.is_string(field.type):
-            table = table.set_column(position, field, _blank_is_missing(table.column(position)))
-    # as pandas writes it when nobody says index=False
-    return table.remove_column(0) if table.num_columns > 1 and not table.column_names[0].strip() else table
 
 
 def _read_parquet(path: Path) -> Any:
@@ -172,20 +152,6 @@ def _read_arrow(path: Path) -> Any:
     except pa.ArrowInvalid:
         with pa.OSFile(str(path)) as file:  # the streaming form has no footer
             return ipc.open_stream(file).read_all()
-
-
-def _name(field: Any) -> str:
-    try:
-        return str(field.name)
-    except UnicodeDecodeError:
-        return "?"
-
-
-def _blank_is_missing(column: Any) -> Any:
-    import pyarrow as pa
-    from pyarrow import compute
-
-    return compute.if_else(compute.equal(column, ""), pa.scalar(None, column.type), column)
 
 
 def _checked(table: Any, path: Path | str) -> Any:

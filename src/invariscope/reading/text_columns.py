@@ -1,22 +1,25 @@
-"""Text as tables really hold it: stray blanks, numbers written as text, decimal commas. Nothing is mended unsaid."""
+"""Text as tables really hold it: stray blanks, signs for missing values, numbers. Nothing is mended unsaid."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.read_table import MISSING
+from invariscope.reading.read_table import MISSING, kind_of
 from invariscope.reading.spelling import PYTHON, Spelling
+from invariscope.reading.written_numbers import AmbiguousNumbersError, is_code, is_number, numbers_of
 
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_PLAIN = re.compile(_NUMBER)
-_COMMA = re.compile(r"[+-]?\d*,\d+")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
-_CODE = re.compile(r"0\d+")
+#: A column of text is one of numbers, with something else in between, from this share of its rows on.
+MOSTLY = 0.9
+#: Strange texts listed before "and N more".
+STRANGE_LIMIT = 5
+#: A target with more different numbers is an amount, not a class.
+CLASS_LIMIT = 20
 
 
 @dataclass
@@ -25,23 +28,63 @@ class TextRemarks:
 
     blanks: list[str] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
     markers: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
     def notes(self) -> tuple[str, ...]:
         """One sentence for each kind of remark."""
         said = {
+            "Read as missing: {}.": self.missing,
             "Blanks around the texts are taken off: {}.": self.blanks,
             "Written as text and read as numbers: {}.": self.numbers,
+            "Kept as text because of leading zeros: {}.": self.codes,
             "Taken as a level of its own, not as missing: {}.": self.markers,
         }
         return tuple(sentence.format(", ".join(names)) for sentence, names in said.items() if names)
 
 
-def cleaned(column: pd.Series, remarks: TextRemarks, *, numbers: bool = True, spell: Spelling = PYTHON) -> pd.Series:
+def without(column: pd.Series, na: Sequence[str], remarks: TextRemarks) -> pd.Series:
+    """The column with gaps where it holds one of the texts that mean "missing"; numbers are compared as numbers.
+
+    >>> remarks = TextRemarks()
+    >>> without(pd.Series(["a", "- "], name="dose"), ["-"], remarks).isna().tolist()
+    [False, True]
+    >>> without(pd.Series([1.5, -9.0, -9.0], name="age"), ["-", "-9"], remarks).tolist(), remarks.notes()
+    ([1.5, nan, nan], ('Read as missing: dose (1 × "-"), age (2 × "-9").',))
+    """
+    kind = kind_of(column) if na else ""
+    values: dict[str, Iterable[Any]] = {}
+    if kind == "text":
+        levels = column.dropna().unique()
+        found = pd.Series({level: str(level).strip() for level in levels}, dtype=object)
+        values = {text: found.index[found == text] for text in na}
+    elif kind == "numbers" and not pd.api.types.is_bool_dtype(column.dtype):
+        values = {text: [float(text)] for text in na if is_number(text) and "," not in text and "%" not in text}
+    hits = {text: column.isin(wanted) for text, wanted in values.items()}
+    counts = {text: int(hit.sum()) for text, hit in hits.items()}
+    if not any(counts.values()):
+        return column
+    remarks.missing.append(f"{column.name} ({_counted(counts)})")
+    return column.mask(np.logical_or.reduce([hit.to_numpy() for hit in hits.values()]))
+
+
+def cleaned(
+    column: pd.Series,
+    remarks: TextRemarks,
+    *,
+    numbers: bool = True,
+    option: str = "features",
+    spell: Spelling = PYTHON,
+) -> pd.Series:
     """Text without stray blanks; numbers where all of it is numbers, blanks and signs such as "?" aside.
 
-    Texts such as 007 are codes, not numbers. A comma is taken as a decimal comma if it cannot stand between thousands.
-    With ``numbers=False`` it stays text.
+    Texts such as 007 are codes, not numbers. Commas and points are taken for decimals or thousands where they can mean
+    one of the two only. With ``numbers=False`` it stays text.
+
+    Raises
+    ------
+    InputError : numbers that can be read in two ways, or numbers in most rows and something else in the others
 
     >>> remarks = TextRemarks()
     >>> cleaned(pd.Series([" 1,5", "2,25 ", "?"], name="dose"), remarks).tolist()
@@ -53,37 +96,69 @@ def cleaned(column: pd.Series, remarks: TextRemarks, *, numbers: bool = True, sp
     """
     codes, levels = pd.factorize(column)  # every text is looked at once, however many rows have it
     texts = [str(level).strip() for level in levels]
-    marked = [text in MISSING for text in texts]
-    rest = [text for text, marker in zip(texts, marked, strict=True) if not marker]
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-    signs = [
-        f'{count:,} × "{text}"' for text, count, marker in zip(texts, counts, marked, strict=True) if marker and text
-    ]
+    tally = pd.Series(counts, index=pd.Index(texts, dtype=object))
+    marked = np.array([text in MISSING for text in texts], dtype=bool)
+    signs = tally[marked].drop("", errors="ignore").groupby(level=0, sort=False).sum().to_dict()
     name = str(column.name)
-    comma = numbers and _has_decimal_comma(rest, name, spell)
-    if numbers and rest and not any(map(_CODE.fullmatch, rest)) and (comma or all(map(_PLAIN.fullmatch, rest))):
-        how = [*(["decimal comma"] if comma else []), *(f"{sign} as missing" for sign in signs)]
-        remarks.numbers.append(f"{name} ({', '.join(how)})" if how else name)
-        values = [np.nan if m else float(text.replace(",", ".")) for text, m in zip(texts, marked, strict=True)]
-        return pd.Series(np.array([*values, np.nan])[codes], index=column.index, name=column.name)
+    if numbers:
+        rest = tally[~marked]
+        is_numeric = np.array([is_number(text) for text in rest.index], dtype=bool)
+        has_codes = any(map(is_code, rest.index))
+        if is_numeric.all() and len(rest) and not has_codes:
+            values, how = _unambiguous(list(rest.index), name, option, spell)
+            remark = ", ".join([*how, *(f"{_counted({text: count})} as missing" for text, count in signs.items())])
+            remarks.numbers.append(f"{name} ({remark})" if remark else name)
+            known = np.full(len(texts) + 1, np.nan)
+            known[:-1][~marked] = values
+            return pd.Series(known[codes], index=column.index, name=column.name)
+        if has_codes and is_numeric.all():
+            remarks.codes.append(name)
+        elif not has_codes:
+            _refuse_numbers_and_texts(rest, is_numeric, name, option, spell)
     if signs:
-        remarks.markers.append(f"{name} ({', '.join(signs)})")
+        remarks.markers.append(f"{name} ({_counted(signs)})")
     if any(text != level for text, level in zip(texts, levels, strict=True)):
         if all(isinstance(level, str) for level in levels):
             remarks.blanks.append(name)
-        known = np.array([*(text or None for text in texts), None], dtype=object)
-        return pd.Series(known[codes], index=column.index, name=column.name, dtype="str")
+        stripped = np.array([*(text or None for text in texts), None], dtype=object)
+        return pd.Series(stripped[codes], index=column.index, name=column.name, dtype="str")
     return column
 
 
-def _has_decimal_comma(texts: list[str], name: str, spell: Spelling) -> bool:
-    """All are numbers, some with a comma in the place of the point; refused where it could be thousands as well."""
-    with_comma = [text for text in texts if _COMMA.fullmatch(text) or _THOUSANDS.fullmatch(text)]
-    if not with_comma or not all(map(_PLAIN.fullmatch, set(texts) - set(with_comma))):
-        return False
-    if not all(map(_COMMA.fullmatch, with_comma)) or all(map(_THOUSANDS.fullmatch, with_comma)):
+def mostly_numbers(column: pd.Series) -> bool:
+    """Whether nearly all texts of a column are numbers."""
+    counts = column.value_counts()
+    return bool(counts[[is_number(str(text).strip()) for text in counts.index]].sum() >= MOSTLY * max(counts.sum(), 1))
+
+
+def _unambiguous(texts: list[str], name: str, option: str, spell: Spelling) -> tuple[list[float], list[str]]:
+    try:
+        return numbers_of(texts)
+    except AmbiguousNumbersError as why:
         raise InputError(
-            f'column "{name}" holds texts such as "{with_comma[0]}", whose comma may mean decimals or thousands: '
-            f"write them as numbers, or pass {spell('categories', name)} or {spell('drop', name)}"
-        )
-    return True
+            f'column "{name}" holds texts such as {why}: write them as numbers{_or_no_number(name, option, spell)}'
+        ) from why
+
+
+def _refuse_numbers_and_texts(rest: pd.Series, is_numeric: np.ndarray, name: str, option: str, spell: Spelling) -> None:
+    """Numbers in most rows and a few texts: nobody means categories by that."""
+    found, rows = int(rest[is_numeric].sum()), int(rest.sum())
+    if found < MOSTLY * rows or found == rows or (option == "target" and is_numeric.sum() <= CLASS_LIMIT):
+        return
+    strange = rest[~is_numeric].groupby(level=0).sum().sort_values(ascending=False, kind="stable")
+    more = f" and {len(strange) - STRANGE_LIMIT:,} other texts" if len(strange) > STRANGE_LIMIT else ""
+    shown = strange.iloc[:STRANGE_LIMIT]
+    remedy = "write numbers there" if more else f"pass {spell.each('na', list(shown.index))} if that means missing"
+    raise InputError(
+        f'column "{name}" holds numbers in {found:,} of {rows:,} rows, and {_counted(shown.to_dict())}{more}: '
+        f"{remedy}{_or_no_number(name, option, spell)}"
+    )
+
+
+def _or_no_number(name: str, option: str, spell: Spelling) -> str:
+    return f", or pass {spell('categories', name)} or {spell('drop', name)}" if option == "features" else ""
+
+
+def _counted(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f'{count:,} × "{text}"' for text, count in counts.items() if count)

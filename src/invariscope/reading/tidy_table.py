@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_columns, level_name, sorted_levels, unused_name, write_indicators
-from invariscope.reading.environment_bins import bin_environments, refuse_unbinned
+from invariscope.reading.environment_bins import bin_environments, refuse_unbinned, without_environments
 from invariscope.reading.missing_values import fill
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.text_columns import TextRemarks, cleaned
+from invariscope.reading.stand_ins import stand_ins
+from invariscope.reading.text_columns import TextRemarks, cleaned, without
+from invariscope.reading.written_dates import look_like_dates
 
 Floats = NDArray[np.float64]
 #: Texts with more levels are left out, because they are names or remarks rather than categories.
@@ -45,7 +47,9 @@ def tidy(
     *,
     categories: str | Sequence[str] = (),
     missing: str = "refuse",
+    na: str | Sequence[str] = (),
     env_bins: str | int | Sequence[float] | None = None,
+    drop_env: Hashable | Sequence[Hashable] = (),
     named: bool = False,
     encode: bool = True,
 ) -> TidyTable:
@@ -58,7 +62,9 @@ def tidy(
     names : the features
     categories : columns of numbers among them that are codes
     missing : as in :func:`invariscope.reading.missing_values.fill`
+    na : texts that mean "missing", besides the usual ones
     env_bins : as in :func:`invariscope.reading.environment_bins.bin_environments`
+    drop_env : labels of environments to leave out, as they are called when grouped
     named : the user asked for these features by name: refuse what cannot be used instead of leaving it out
     encode : turn the features into numbers; ``False`` leaves them as they are, for a model that encodes them itself
     """
@@ -72,31 +78,40 @@ def tidy(
             f'column "{strangers[0]}" ({spell("categories")}) is not among the features: leave it out there'
         )
     remarks = TextRemarks()
-    kept = {name: table.frame[name] for name in roles}
+    absent = [na] if isinstance(na, str) else list(na)
+    columns = {name: without(table.frame[name], absent, remarks) for name in dict.fromkeys([*names, *roles])}
+    kept = {name: columns[name] for name in roles}
     notes: list[str] = []
     if encode:
-        chosen, notes = _features(table, names, codes, remarks, named=named)
-        if kind_of(kept[target]) == "text":
-            kept[target] = cleaned(kept[target], remarks, spell=spell)
-        if kind_of(kept[env]) == "text":
-            kept[env] = cleaned(kept[env], remarks, numbers=False, spell=spell)
+        chosen, notes = _features(table, {name: columns[name] for name in names}, codes, remarks, named=named)
+        by_number = env_bins is not None and not isinstance(env_bins, str)
+        for name, numbers in ((target, True), (env, by_number)):
+            if kind_of(kept[name]) == "text":
+                kept[name] = cleaned(kept[name], remarks, numbers=numbers, option=roles[name], spell=spell)
     else:
-        chosen = {name: table.frame[name] for name in names}
-    notes += remarks.notes()
-    if env_bins is None:
-        refuse_unbinned(kept[env], spell=spell)
-    else:
+        chosen = {name: columns[name] for name in names}
+    notes = [*table.notes, *notes, *remarks.notes()]
+    if env_bins is not None:
         kept[env], remarks_on_bins = bin_environments(kept[env], env_bins, spell=spell)
         notes += remarks_on_bins
     rows = pd.DataFrame({name: column for name, column in chosen.items() if name not in kept} | kept, copy=False)
-    rows, done = fill(rows, missing, env=kept[env], protected=list(kept), spell=spell)
+    keep, left_out = without_environments(kept[env], drop_env, spell=spell)
+    notes += left_out
+    if left_out:
+        rows = rows[keep]
+    if env_bins is None:
+        refuse_unbinned(rows[env], spell=spell)
+    rows, done = fill(rows, missing, env=rows[env], protected=list(kept), spell=spell)
     notes += done
     features = rows.drop(columns=list(kept))
     if encode:
+        notes += stand_ins(
+            features[[name for name in features if name in chosen]], rows[target], rows[env], spell=spell
+        )
         features = _encoded(features)
     elif missing != "drop-columns":
         # a model may read the environments, too: as they are in the table, not as they were grouped
-        features = features.assign(**{name: table.frame.loc[rows.index, name] for name in names if name in kept})
+        features = features.assign(**{name: columns[name].loc[rows.index] for name in names if name in kept})
         features = features[list(names)]
     return TidyTable(
         features=features.reset_index(drop=True),
@@ -114,15 +129,14 @@ def _refuse_nested(table: NamedTable, *names: str) -> None:
 
 
 def _features(
-    table: NamedTable, names: Sequence[str], codes: Sequence[str], remarks: TextRemarks, *, named: bool
+    table: NamedTable, columns: Mapping[str, pd.Series], codes: Sequence[str], remarks: TextRemarks, *, named: bool
 ) -> tuple[dict[str, pd.Series], list[str]]:
     """Columns of numbers and of categories; others are left out with a note, or refused if asked for by name."""
     features: dict[str, pd.Series] = {}
     useless: dict[str, list[str]] = {"dates": [], "nested values": []}
     identifiers: dict[str, int] = {}
-    for name in names:
-        column = table.frame[name]
-        kind = kind_of(column)
+    for name, given in columns.items():
+        column, kind = given, kind_of(given)
         is_code = name in codes or isinstance(column.dtype, pd.CategoricalDtype)
         if kind in useless:
             useless[kind].append(name)
@@ -130,6 +144,9 @@ def _features(
         if kind == "text":
             column = cleaned(column, remarks, numbers=not is_code, spell=table.spell)
             kind = kind_of(column)
+            if kind == "text" and not is_code and look_like_dates(column):
+                useless["dates"].append(name)
+                continue
         if kind == "text" or is_code:
             levels = column.nunique()
             _refuse_category(table, name, levels, is_code=name in codes)
@@ -181,6 +198,7 @@ def _encoded(frame: pd.DataFrame) -> pd.DataFrame:
     width = sum(1 if found is None else len(found) for found in levels.values())
     values = np.empty((width, len(frame)))
     names: list[str] = []
+    taken = {str(name) for name in frame.columns}  # what stood in the table keeps its name
     for name, column in frame.items():
         found = levels[name]
         start = len(names)
@@ -189,8 +207,8 @@ def _encoded(frame: pd.DataFrame) -> pd.DataFrame:
             names.append(str(name))
             continue
         write_indicators(column, found, values[start : start + len(found)])
-        # what stood in the table keeps its name
-        names += [unused_name(level, frame.columns) for level in level_columns(column, found)]
+        names += [unused_name(level, taken) for level in level_columns(column, found)]
+        taken.update(names[start:])
     return pd.DataFrame(values.T, index=frame.index, columns=pd.Index(names, dtype=object), copy=False)
 
 

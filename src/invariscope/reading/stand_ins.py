@@ -1,0 +1,94 @@
+"""Features that are the environment or the target under another name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from invariscope.reading.named_table import some
+from invariscope.reading.read_table import kind_of
+from invariscope.reading.spelling import PYTHON, Spelling
+
+#: A target with more different values is an amount, of which every amount is a one-to-one relabelling.
+CLASS_LIMIT = 100
+BEGINNING = 1000
+
+
+def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spell: Spelling = PYTHON) -> list[str]:
+    """Say which features tell the environment or the target, and how to leave them out.
+
+    A feature tells the environment if each of its categories occurs in one environment only, or if it is a number that
+    is the same within every environment and differs between them. A shared head then gives every environment an
+    intercept of its own, and no difference between their levels is left to be found. A feature is the target if it
+    has the same numbers, or other names for the same classes.
+
+    It cannot tell a feature that merely follows the target closely.
+
+    Parameters
+    ----------
+    features : (n, d) columns of numbers and categories, without gaps
+    target : (n,) the target
+    env : (n,) the environments, as they are compared
+
+    >>> table = pd.DataFrame({"dose": [1.0, 2.0, 1.5, 1.0], "town": ["Bern", "Bern", "Oslo", "Oslo"]})
+    >>> stand_ins(table, pd.Series([0.1, 0.3, 0.2, 0.4]), pd.Series([1, 1, 2, 2], name="site"))[0].partition(":")[0]
+    'town tells the environment (site)'
+    """
+    places = _codes(env)
+    first = np.unique(places, return_index=True)[1]
+    classes = _codes(target)
+    tell_env = [str(name) for name, column in features.items() if _tells(column, places, first)]
+    tell_target = [str(name) for name, column in features.items() if _is_target(column, target, classes)]
+    notes = []
+    if tell_env:
+        tell = "tells" if len(tell_env) == 1 else "tell"
+        notes.append(
+            f"{some(tell_env)} {tell} the environment ({env.name}): a head that knows it can fit each environment by "
+            f"itself, which hides how they differ. Leave out with {spell('drop', tell_env)}."
+        )
+    if tell_target:
+        notes.append(
+            f"The target {target.name} under another name: {some(tell_target)}. "
+            f"Leave out with {spell('drop', tell_target)}."
+        )
+    return notes
+
+
+def _codes(column: pd.Series) -> NDArray[np.intp]:
+    return pd.factorize(column)[0]
+
+
+def _tells(column: pd.Series, places: NDArray[np.intp], first: NDArray[np.intp]) -> bool:
+    """Whether the column says in which place a row is; ``first`` is a row of every place."""
+    if not places.any():
+        return False
+    if _is_number(column):
+        values = column.to_numpy(dtype=np.float64)
+        return bool((values == values[first][places]).all() and (values != values[0]).any())
+    codes = _codes(column)
+    return bool(codes.any()) and _pairs(codes, places) == codes.max() + 1
+
+
+def _is_target(column: pd.Series, target: pd.Series, classes: NDArray[np.intp]) -> bool:
+    both_numbers = _is_number(column) and _is_number(target)
+    if both_numbers and np.array_equal(column.to_numpy(dtype=np.float64), target.to_numpy(dtype=np.float64)):
+        return True
+    count = int(classes.max(initial=-1)) + 1
+    if not 2 <= count <= min(CLASS_LIMIT, len(classes) // 2):
+        return False
+    # what fails in the first rows need not be looked at in all
+    return all(_one_to_one(_codes(column.iloc[:rows]), classes[:rows]) for rows in (BEGINNING, len(classes)))
+
+
+def _one_to_one(first: NDArray[np.intp], second: NDArray[np.intp]) -> bool:
+    return len(np.unique(first)) == len(np.unique(second)) == _pairs(first, second)
+
+
+def _pairs(first: NDArray[np.intp], second: NDArray[np.intp]) -> int:
+    """How many different pairs there are."""
+    return len(np.unique(first * (second.max() + 1) + second))
+
+
+def _is_number(column: pd.Series) -> bool:
+    return kind_of(column) == "numbers" and not isinstance(column.dtype, pd.CategoricalDtype)
