@@ -41,13 +41,13 @@ def one_hot(column: pd.Series, levels: Sequence[Any] | None = None) -> pd.DataFr
     """
     chosen = sorted_levels(column) if levels is None else list(levels)
     # rows of numpy are columns of pandas: this way round nothing is copied
-    indicators = np.empty((len(chosen), len(column)))
+    indicators = np.zeros((len(chosen), len(column)))
     write_indicators(column, chosen, indicators)
     return pd.DataFrame(indicators.T, index=column.index, columns=level_columns(column, chosen), copy=False)
 
 
 def write_indicators(column: pd.Series, levels: Sequence[Any], out: NDArray[np.float64]) -> None:
-    """Write 1 into row k of ``out`` (levels × n) where the column has level k, and 0 elsewhere."""
+    """Write 1 into row k of ``out`` (levels × n, all 0) where the column has level k."""
     if column.isna().any():
         raise InputError(f'column "{column.name}" has {int(column.isna().sum())} missing values: fill them in first')
     found, present = pd.factorize(column)
@@ -57,9 +57,7 @@ def write_indicators(column: pd.Series, levels: Sequence[Any], out: NDArray[np.f
         raise InputError(
             f'column "{column.name}" holds "{stranger}", which is not among the {len(levels)} levels given'
         )
-    codes = positions.astype(np.int32)[found]
-    for position, row in enumerate(out):  # one pass along the memory for each level: faster than setting single ones
-        np.equal(codes, position, out=row)
+    out[positions[found], np.arange(len(column))] = 1.0
 
 
 def level_columns(column: pd.Series, levels: Sequence[Any]) -> pd.Index:

@@ -13,6 +13,8 @@ from invariscope.reading.spelling import PYTHON, Spelling
 #: A target with more different values is an amount, of which every amount is a one-to-one relabelling.
 CLASS_LIMIT = 100
 BEGINNING = 1000
+#: Pairs up to this number are counted one by one, which is faster than sorting them.
+COUNTABLE = 10_000_000
 
 
 def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spell: Spelling = PYTHON) -> list[str]:
@@ -87,7 +89,8 @@ def _one_to_one(first: NDArray[np.intp], second: NDArray[np.intp]) -> bool:
 
 def _pairs(first: NDArray[np.intp], second: NDArray[np.intp]) -> int:
     """How many different pairs there are."""
-    return len(np.unique(first * (second.max() + 1) + second))
+    pairs = first * (second.max() + 1) + second
+    return len(np.unique(pairs)) if pairs.max() > COUNTABLE else int(np.count_nonzero(np.bincount(pairs)))
 
 
 def _is_number(column: pd.Series) -> bool:

@@ -94,7 +94,8 @@ def cleaned(
     >>> cleaned(pd.Series(["007", "011"], name="code"), remarks).tolist()
     ['007', '011']
     """
-    codes, levels = pd.factorize(column)  # every text is looked at once, however many rows have it
+    codes, found = pd.factorize(column)  # every text is looked at once, however many rows have it
+    levels = np.asarray(found, dtype=object).tolist()
     texts = [str(level).strip() for level in levels]
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
     tally = pd.Series(counts, index=pd.Index(texts, dtype=object))

@@ -153,7 +153,10 @@ def _features(
             if name not in codes and (levels > LEVEL_LIMIT or levels > len(column) // 2):
                 identifiers[name] = levels
                 continue
-        features[name] = _as_categories(column) if is_code else column
+        if is_code:
+            column = _as_categories(column)
+        # as categories, so that texts are compared once and not in every step that follows
+        features[name] = column.astype("category") if kind == "text" and not is_code else column
     if named:
         _refuse_named(table, useless, identifiers)
     notes = [f"Left out because they are {kind}: {some(found)}." for kind, found in useless.items() if found]
@@ -196,7 +199,7 @@ def _encoded(frame: pd.DataFrame) -> pd.DataFrame:
     """All columns as float64, in one piece of memory."""
     levels = {name: _levels(column) for name, column in frame.items()}
     width = sum(1 if found is None else len(found) for found in levels.values())
-    values = np.empty((width, len(frame)))
+    values = np.zeros((width, len(frame)))
     names: list[str] = []
     taken = {str(name) for name in frame.columns}  # what stood in the table keeps its name
     for name, column in frame.items():
@@ -215,7 +218,9 @@ def _encoded(frame: pd.DataFrame) -> pd.DataFrame:
 def _levels(column: pd.Series) -> list[Hashable] | None:
     """The levels of a column of categories, in order; of numbers ``None``."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return list(column.cat.remove_unused_categories().cat.categories)
+        codes = column.cat.codes.to_numpy()
+        used = np.bincount(codes[codes >= 0], minlength=len(column.cat.categories)) > 0
+        return column.cat.categories[used].tolist()
     return sorted_levels(column) if kind_of(column) == "text" else None
 
 

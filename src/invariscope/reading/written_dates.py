@@ -11,6 +11,8 @@ from invariscope.errors import InputError
 from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.reading.text_columns import MOSTLY, STRANGE_LIMIT
 
+#: Rows that tell at a glance whether a column holds dates.
+BEGINNING = 1000
 _YEAR_FIRST = re.compile(r"(\d{4})([-./])(\d{1,2})\2(\d{1,2})(?:[T ]+(\d.*))?")
 _YEAR_LAST = re.compile(r"(\d{1,2})([-./])(\d{1,2})\2(\d{4})(?:[T ]+(\d.*))?")
 
@@ -21,8 +23,13 @@ def look_like_dates(column: pd.Series) -> bool:
     >>> [look_like_dates(pd.Series([text])) for text in ("2024-05-31", "31/05/2024 7:30", "2024", "1.5", "Bern")]
     [True, True, False, False, False]
     """
+    # what begins with other things need not be looked at to its end
+    return all(_mostly_dates(part) for part in (column.iloc[:BEGINNING], column))
+
+
+def _mostly_dates(column: pd.Series) -> bool:
     counts = column.value_counts()
-    dated = [bool(_parts(str(text))) for text in counts.index]
+    dated = np.array([bool(_parts(str(text))) for text in counts.index.tolist()], dtype=bool)
     return bool(counts.sum() and counts[dated].sum() >= MOSTLY * counts.sum())
 
 
