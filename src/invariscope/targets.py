@@ -82,7 +82,8 @@ def _checked_numbers(data: Environments, values: NDArray[np.float64]) -> Target:
         label = data.labels[int(np.argmax(low == high))]
         raise InputError(
             f'target "{data.target_name}" is constant in {data.name(label)}: there is nothing to predict there. '
-            "Drop that environment, or merge it with another."
+            "Drop that environment, or merge it with another.",
+            environments=[label],
         )
     return Target("regression", values)
 
@@ -98,6 +99,7 @@ def _checked_classes(data: Environments, target: Target, task: str) -> Target:
         e, c = absent[0]
         raise InputError(
             f'class "{target.classes[c]}" of target "{data.target_name}" never occurs in {data.name(data.labels[e])} '
-            f"({data.sizes[e]} rows). Drop that environment, merge the class with another, or add rows."
+            f"({data.sizes[e]} rows). Drop that environment, merge the class with another, or add rows.",
+            environments=[data.labels[e]],
         )
     return target

@@ -185,5 +185,5 @@ def _audited(prepared: Prepared, wanted: Wanted, margin: float, n_boot: int, see
                 env_name=wanted.env,
             )
         except InputError as error:
-            raise InputError(f"{error}{how_to_drop(str(error), prepared.env, wanted)}") from error
+            raise InputError(f"{error}{how_to_drop(error.environments, prepared.env, wanted)}") from error
     return replace(found, notes=(*prepared.notes, *found.notes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,24 +112,24 @@ def parsed_bins(text: str) -> str | int | tuple[float, ...]:
         return text
 
 
-def how_to_drop(complaint: str, env: pd.Series, wanted: Wanted) -> str:
-    """The option to type, where a complaint about an environment says to drop it.
+def how_to_drop(labels: Sequence[Hashable], env: pd.Series, wanted: Wanted) -> str:
+    """The option to type, where an audit fails because of some environments.
 
     >>> import pandas as pd
     >>> sites = pd.Series([1, 2, 2], name="site")
-    >>> how_to_drop('site "1" has 3 rows. Drop it.', sites, Wanted(target="y", env="site"))
+    >>> how_to_drop([1], sites, Wanted(target="y", env="site"))
     ' To drop it, pass --drop-env 1; to group the values of site, pass --env-bins 4.'
     """
     from invariscope.reading.environment_bins import PROPOSED
     from invariscope.reading.read_table import kind_of
     from invariscope.reading.spelling import SHELL
 
-    named = [str(label) for label in env.unique() if f'{wanted.env} "{label}"' in complaint]
-    if not named or "Drop" not in complaint:
+    if not labels:
         return ""
     proposed = {"numbers": PROPOSED, "dates": "month"}.get(kind_of(env)) if wanted.env_bins is None else None
     grouped = "" if proposed is None else f"; to group the values of {wanted.env}, pass {SHELL('env_bins', proposed)}"
-    return f" To drop it, pass {SHELL('drop_env', named[0])}{grouped}."
+    what = "it" if len(labels) == 1 else "all of these"
+    return f" To drop {what}, pass {SHELL('drop_env', [str(label) for label in labels])}{grouped}."
 
 
 def _refuse_texts(table: NamedTable, wanted: Wanted) -> None:

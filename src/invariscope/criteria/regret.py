@@ -147,11 +147,13 @@ def refuse_too_few_rows(data: Environments, target: Target) -> None:
         others = ", ".join(str(data.labels[k]) for k in short[1:6]) + (", ..." if len(short) > 6 else "")
         also = f" (too few also: {others})" if others else ""
         first = f"{data.name(data.labels[short[0]])} has {data.rows[short[0]]:.0f} rows{also}"
+        some_left = len(data) - len(short) >= 2
         remedy = "Drop it, merge it with another, or use fewer columns."
         if len(short) == len(data):
             remedy = "Use fewer columns: choose some, or audit a model whose representation has fewer."
         raise InputError(
-            f"{first}, but a head of its own on {data.X.shape[1]:,} columns needs at least {needed:,}. {remedy}"
+            f"{first}, but a head of its own on {data.X.shape[1]:,} columns needs at least {needed:,}. {remedy}",
+            environments=[data.labels[k] for k in short] if some_left else (),
         )
 
 

@@ -83,12 +83,15 @@ def test_other_ways_with_gaps(raw: Raw) -> None:
 
 
 def test_dropping_rows_needs_a_choice_of_features(raw: Raw) -> None:
-    with pytest.raises(InputError, match="Hungary"):
+    with pytest.raises(InputError, match="Hungary") as refused:
         heart_disease(missing="drop-rows")
-    chosen = ("maximum heart rate", "age", "ST depression")
-    data = heart_disease(missing="drop-rows", features=chosen)
+    proposed = ["major vessels", "thallium", "ST slope", "cholesterol"]
+    assert all(f'"{name}"' in str(refused.value).partition("drop=[")[2] for name in proposed)
+    assert len(heart_disease(missing="drop-rows", drop=proposed)) > 700
+    chosen = ("age", "maximum heart rate", "ST depression")
+    data = heart_disease(missing="drop-rows", drop=[name for name in FEATURES if name not in chosen])
     kept = [
-        (hospital, float(row[7]), float(row[0]), float(row[9]), int(float(row[13]) > 0))
+        (hospital, float(row[0]), float(row[7]), float(row[9]), int(float(row[13]) > 0))
         for hospital, rows in raw.items()
         for row in rows
         if not any(is_gap(row, k) for k in (0, 7, 9))
@@ -105,7 +108,7 @@ def test_gaps_are_refused_or_the_choice_is(raw: Raw) -> None:
     with pytest.raises(InputError, match="choose one of refuse, drop-rows"):
         heart_disease(missing="guess")
     with pytest.raises(InputError, match='no feature "weight": choose among age, sex'):
-        heart_disease(features=("age", "weight"))
+        heart_disease(drop=["age", "weight"])
 
 
 def test_regret_runs(raw: Raw) -> None:

@@ -45,7 +45,7 @@ _NEVER_ZERO = ["resting blood pressure", "cholesterol"]
 _TARGET = "heart disease"
 
 
-def heart_disease(missing: str = "impute-median", features: Sequence[str] = FEATURES) -> Dataset:
+def heart_disease(missing: str = "impute-median", drop: Sequence[str] = ()) -> Dataset:
     """Patients of four hospitals: was a vessel of the heart found to be narrowed by more than half?
 
     The hospital is the environment: Cleveland (303 rows), Hungary (294), Switzerland (123), VA Long Beach (200). There
@@ -55,8 +55,8 @@ def heart_disease(missing: str = "impute-median", features: Sequence[str] = FEAT
     ----------
     missing : what to do about missing values: "impute-median", "indicator", "drop-columns", "drop-rows" or "refuse",
         see :func:`invariscope.reading.missing_values.fill`. Only age, sex and chest pain type are complete. To drop
-        rows, choose features first: only 299 of the 920 rows have all 13, two of them outside Cleveland
-    features : which of the 13 columns, in which order (default: all)
+        rows, drop columns as well: only 299 of the 920 rows have all 13, two of them outside Cleveland
+    drop : which of the 13 columns to leave out
 
     Returns
     -------
@@ -76,11 +76,11 @@ def heart_disease(missing: str = "impute-median", features: Sequence[str] = FEAT
     ----------
     Janosi, Steinbrunn, Pfisterer and Detrano (1989), Heart Disease, UCI Machine Learning Repository.
 
-    >>> heart_disease(features=("age", "weight"))
+    >>> heart_disease(drop=["weight"])
     Traceback (most recent call last):
     invariscope.errors.InputError: heart_disease has no feature "weight": choose among age, sex, chest pain type, ...
     """
-    unknown = [name for name in features if name not in FEATURES]
+    unknown = [name for name in drop if name not in FEATURES]
     if unknown:
         raise InputError(f'heart_disease has no feature "{unknown[0]}": choose among {", ".join(FEATURES)}')
     tables = [
@@ -91,7 +91,7 @@ def heart_disease(missing: str = "impute-median", features: Sequence[str] = FEAT
     env = pd.Series(np.repeat(list(FILES), [len(rows) for rows in tables]), name="hospital")
     y = (table.pop(_TARGET) > 0).astype(np.int64)
     table[_NEVER_ZERO] = table[_NEVER_ZERO].replace(0.0, np.nan)
-    table = table[list(features)]
+    table = table[[name for name in FEATURES if name not in drop]]
     X, done = fill(table, missing, env=env)
     return Dataset(
         X=X.reset_index(drop=True),
