@@ -16,6 +16,7 @@ from typing import Literal
 from invariscope.datasets.sources import Source
 from invariscope.datasets.unavailable import DataUnavailable
 from invariscope.errors import InputError
+from invariscope.files import appearing
 from invariscope.progress import Say, Show, receiving
 
 __all__ = ["DATA_FOLDER", "DataFile", "DataUnavailable", "Found", "cache_folder", "locate", "locate_all", "state_of"]
@@ -199,21 +200,11 @@ def _download(file: DataFile, source: Source, scratch: Path, show: Show) -> Foun
         if wrong:
             downloaded.unlink()
             raise DataUnavailable(f"the {target.name} from {source.label} was refused: {wrong}")
-        _copy_atomically(downloaded, target)
+        with appearing(target) as temporary:
+            shutil.copyfile(downloaded, temporary)
     except OSError as error:
         raise DataUnavailable(f"the cache folder {target.parent} cannot be written ({error})") from error
     return Found(target, None if target == cache_folder() / file.path else source)
-
-
-def _copy_atomically(source: Path, target: Path) -> None:
-    """Copy under a temporary name in the same folder, then rename: nobody ever sees half a file."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    try:
-        shutil.copyfile(source, name)
-        os.replace(name, target)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def _how_to_get(file: DataFile, reasons: Sequence[str]) -> str:

