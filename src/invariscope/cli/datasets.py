@@ -91,7 +91,7 @@ def _sections(chosen: Entry) -> Iterable[tuple[str, list[RenderableType]]]:
         data = chosen.load()
         yield "Rows", [data.description, "", _environments(data)]
         if chosen.published:
-            yield "Published, and here", [_comparison(chosen)]
+            yield "Published, and here", [_comparison(chosen, data)]
         for heading, texts in (("Choices made where the paper is silent", data.choices), ("Notes", data.notes)):
             if texts:
                 yield heading, [_grid((), (("-", text) for text in texts))]
@@ -117,11 +117,11 @@ def _environments(data: Dataset) -> Table:
     return _grid((data.env_name, *parts), rows)
 
 
-def _comparison(chosen: Entry) -> Table:
+def _comparison(chosen: Entry, data: Dataset) -> Table:
     from invariscope.datasets.catalogue import compare
 
     rows = []
-    for found in compare(chosen):
+    for found in compare(chosen, data):
         options = ", ".join(f"{name}={value!r}" for name, value in found.published.options.items())
         what = f"{found.published.what} ({options})" if options else found.published.what
         published, here = (f"{n:,}" if isinstance(n, int) else f"{n:.4f}" for n in (found.published.value, found.here))

@@ -10,6 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.entry import Entry, Published, facts
 from invariscope.errors import InputError
 
@@ -60,9 +61,12 @@ class Compared:
         return round(self.here, decimals) == self.published.value
 
 
-def compare(chosen: Entry) -> list[Compared]:
-    """Every published number of a data set beside ours; loads the data, once for each set of options."""
-    loaded: dict[tuple[tuple[str, Any], ...], dict[str, float]] = {}
+def compare(chosen: Entry, plain: Dataset | None = None) -> list[Compared]:
+    """Every published number of a data set beside ours; loads the data, once for each set of options.
+
+    ``plain`` are the data without options, if they have been loaded before.
+    """
+    loaded: dict[tuple[tuple[str, Any], ...], dict[str, float]] = {} if plain is None else {(): facts(plain)}
     compared = []
     for number in chosen.published:
         options = tuple(sorted(number.options.items()))

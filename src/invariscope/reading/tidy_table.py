@@ -217,11 +217,11 @@ def _encoded(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _levels(column: pd.Series) -> list[Hashable] | None:
     """The levels of a column of categories, in order; of numbers ``None``."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        codes = column.cat.codes.to_numpy()
-        used = np.bincount(codes[codes >= 0], minlength=len(column.cat.categories)) > 0
-        return column.cat.categories[used].tolist()
-    return sorted_levels(column) if kind_of(column) == "text" else None
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return None
+    used = np.bincount(column.cat.codes, minlength=len(column.cat.categories)) > 0
+    levels: list[Hashable] = column.cat.categories[used].tolist()
+    return levels
 
 
 def _whole(env: pd.Series) -> pd.Series:

@@ -96,6 +96,11 @@ def counts_of_test_rows(n_test: int | Sequence[int], environments: int) -> list[
     return None if isinstance(n_test, int | np.integer) and n_test == 0 else row_counts(n_test, environments, "n_test")
 
 
+def cause_and_effect_names(dim: int) -> tuple[str, ...]:
+    """Names of ``dim`` causes, then of as many effects."""
+    return tuple(f"{kind} {j + 1}" for kind in ("cause", "effect") for j in range(dim))
+
+
 def different_scales(environments: Sequence[float]) -> list[float]:
     """Environments that are told apart by a positive number, which is also their label."""
     scales = [float(e) for e in environments]
