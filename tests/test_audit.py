@@ -54,7 +54,9 @@ def audited(model: Any, data: SimpleNamespace, target: str = "gain", **options: 
     return iv.audit(model, given.pop("X"), getattr(data, target), data.site, **given)
 
 
-ON_NUMBERS = {"dric", "influence_index", "irm_penalty", "regret", "risk_variance", "worst_environment_risk"}
+ON_NUMBERS = {
+    *("dric", "influence_index", "irm_penalty", "regret", "risk_variance", "transport_gap", "worst_environment_risk"),
+}
 
 
 # --- models -------------------------------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ def test_units_of_the_inputs_do_not_matter(seed: int) -> None:
 def test_a_representation_alone_has_no_predictions(seed: int) -> None:
     data = patients(seed)
     found = audited(iv.Split(represent=data.X.to_numpy()), data)
-    assert set(found.results) == {"regret", "influence_index"}
+    assert set(found.results) == {"regret", "influence_index", "transport_gap"}
     assert set(found.left_out) == set(CRITERIA) - set(found.results)
     assert all("predictions" in reason for reason in found.left_out.values())
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Names are a contract with everyone who wrote them into a script. A name is added here when it is added to the package.
 CONTRACT = {
     "Audit",
+    "DensityRatio",
     "Environments",
     "Estimate",
     "InputError",
@@ -31,6 +32,7 @@ CONTRACT = {
     "audit",
     "calibration_variance",
     "datasets",
+    "density_ratio",
     "dric",
     "influence_index",
     "irm_penalty",
@@ -38,6 +40,7 @@ CONTRACT = {
     "regret",
     "risk_variance",
     "split",
+    "transport_gap",
     "worst_environment_risk",
 }
 TYPING = {"annotations", "Any", "TYPE_CHECKING"}  # what annotations need; dir() does not show them

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariscope.resampling import pvalue
+from invariscope.resampling import folds_by_content, pvalue, ranks_by_content
 
 
 @settings(deadline=None)
@@ -18,6 +18,10 @@ def test_pvalues_count_draws_at_least_as_large(null: list[float], observed: floa
     at_most = sum(draw >= observed - 1e-5 for draw in null)
     assert (1 + surely) / (1 + len(null)) <= found <= (1 + at_most) / (1 + len(null))
     assert 1 / (1 + len(null)) <= found <= 1
+
+
+def test_small_units_are_no_ties() -> None:
+    assert pvalue(1e-14, np.array([1e-15, 2e-15, 0.0])) == 0.25
 
 
 def test_ties_up_to_rounding_count() -> None:
@@ -31,3 +35,26 @@ def test_ties_up_to_rounding_count() -> None:
 def test_minus_infinity_is_an_ordinary_draw() -> None:
     assert pvalue(0.0, np.array([-np.inf, 1.0, -1.0])) == 0.5
     assert pvalue(5.0, np.zeros(99)) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("folds", [2, 5])
+def test_folds_by_content_do_not_know_order_repetition_or_names(folds: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, offsets = rng.normal(size=(120, 3)), np.array([0, 50, 120])
+    fold = folds_by_content(X, offsets, folds)
+    for start, stop in ((0, 50), (50, 120)):
+        counts = np.bincount(fold[start:stop], minlength=folds)
+        assert counts.max() - counts.min() <= 1
+    order = np.concatenate([rng.permutation(50), 50 + rng.permutation(70)])
+    np.testing.assert_array_equal(folds_by_content(X[order], offsets, folds), fold[order])
+    times = rng.integers(1, 4, 120)
+    again = np.repeat(np.arange(120), times)
+    both = np.concatenate([[0], np.cumsum([times[:50].sum(), times[50:].sum()])])
+    np.testing.assert_array_equal(folds_by_content(X[again], both, folds), fold[again])
+
+
+def test_no_environment_loses_all_rows_to_a_fold() -> None:
+    X = np.concatenate([np.zeros((3, 2)), np.arange(20.0).reshape(10, 2)])
+    fold = folds_by_content(X, np.array([0, 3, 13]), 5)
+    assert sorted(fold[:3]) == [0, 1, 2]  # three equal rows: dealt one by one
+    assert ranks_by_content(X, np.array([0, 3, 13]))[:3].tolist() == [0, 0, 0]

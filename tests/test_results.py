@@ -156,7 +156,14 @@ def test_nested_results_become_json() -> None:
     overlap = Overlap(
         labels=("a", "b"),
         effective=np.eye(2),
+        effective_rows=10 * np.eye(2),
         mean_ratio=np.ones((2, 2)),
+        largest=np.full((2, 2), 0.1),
+        beyond_cap=np.zeros((2, 2)),
+        reached=np.ones((2, 2)),
+        cap=20.0,
+        calibration=np.array([0.01, 0.02]),
+        pair_verdicts=(("good", "none"), ("none", "good")),
         pooled=np.array([0.5, np.nan]),
         verdicts=("good", "weak"),
     )

@@ -165,7 +165,14 @@ GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
 APART = Overlap(
     labels=SITES,
     effective=np.full((3, 3), 0.02),
+    effective_rows=np.full((3, 3), 4.0),
     mean_ratio=np.full((3, 3), 0.1),
+    largest=np.full((3, 3), 0.5),
+    beyond_cap=np.full((3, 3), 0.1),
+    reached=np.ones((3, 3)),
+    cap=20.0,
+    calibration=np.zeros(3),
+    pair_verdicts=(("none",) * 3,) * 3,
     pooled=np.full(3, 0.05),
     verdicts=("good", "none", "none"),
 )

@@ -16,11 +16,13 @@ from invariscope.criteria.influence_index import influence_index
 from invariscope.criteria.irm_penalty import irm_penalty
 from invariscope.criteria.regret import regret
 from invariscope.criteria.risk_variance import risk_variance
+from invariscope.criteria.transport_gap import transport_gap
 from invariscope.criteria.worst_environment_risk import worst_environment_risk
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.linear_head import LinearHead
 from invariscope.models import Split, split
+from invariscope.ratios.density_ratio import DensityRatio, density_ratio
 from invariscope.read import read
 from invariscope.results import Estimate
 
@@ -28,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
+    "DensityRatio",
     "Environments",
     "Estimate",
     "InputError",
@@ -37,6 +40,7 @@ __all__ = [
     "audit",
     "calibration_variance",
     "datasets",
+    "density_ratio",
     "dric",
     "influence_index",
     "irm_penalty",
@@ -44,5 +48,6 @@ __all__ = [
     "regret",
     "risk_variance",
     "split",
+    "transport_gap",
     "worst_environment_risk",
 ]

@@ -22,11 +22,13 @@ from invariscope.criteria.irm_penalty import irm_penalty  # noqa: F401
 from invariscope.criteria.registry import CRITERIA, NEEDS, Criterion
 from invariscope.criteria.regret import regret  # noqa: F401
 from invariscope.criteria.risk_variance import risk_variance  # noqa: F401
+from invariscope.criteria.transport_gap import transport_gap  # noqa: F401
 from invariscope.criteria.worst_environment_risk import worst_environment_risk  # noqa: F401
 from invariscope.errors import InputError
 from invariscope.files import write_atomically
 from invariscope.material import Material, gather
 from invariscope.progress import Say, reporting
+from invariscope.ratios.estimators import estimator_of
 from invariscope.results import Result, plain
 from invariscope.verdict import ALPHA, MARGIN, Verdict, verdict_of
 
@@ -37,13 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AuditedData:
-    """What was audited."""
+    """What was audited; ``classes`` are the labels of the target, in order, where it was given as labels."""
 
     rows: int
     labels: tuple[Hashable, ...]
     sizes: tuple[int, ...]
     columns: tuple[str, ...]
     task: str
+    classes: tuple[Any, ...]
     target_name: str
     env_name: str
     representation: str
@@ -59,6 +62,7 @@ class Settings:
     n_boot: int
     margin: float
     alpha: float
+    ratio: str
     versions: Mapping[str, str]
     seconds: float
     created: str
@@ -154,6 +158,7 @@ def audit(
     *,
     baseline: Any = None,
     criteria: str | Sequence[str] | None = None,
+    ratio: Any = "logistic",
     n_boot: int = 999,
     seed: int = 0,
     progress: bool | Say = False,
@@ -175,6 +180,7 @@ def audit(
     env : the environment of every row (site, year, camera, ...)
     baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
     criteria : names of the criteria to compute (default: all that can be)
+    ratio : estimator of density ratios, a name or a scikit-learn classifier: see :func:`~invariscope.density_ratio`
     n_boot : draws for intervals and null distributions
     progress : say on the terminal what is being done
     margin : extra loss of practical importance; differences below it are called negligible
@@ -199,6 +205,7 @@ def audit(
     """
     started = time.perf_counter()
     _refuse_settings(margin, alpha)
+    estimator_of(ratio)  # a name that nobody knows should not cost the user the wait
     chosen = _chosen(criteria)
     with reporting(progress) as say:
         say("reading the model and the data")
@@ -224,12 +231,12 @@ def audit(
                 continue
             say(f"computing {criterion.title} for {len(material.data)} environments")
             try:
-                results[criterion.name] = _run(criterion, material, n_boot, seed)
+                results[criterion.name] = _run(criterion, material, ratio, n_boot, seed)
             except InputError as error:
                 if criterion.name == "regret":  # without it there is no verdict
                     raise
                 left_out[criterion.name] = str(error)
-    overlap = results["dric"].overlap if "dric" in results else None
+    overlap = next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None)
     verdict = verdict_of(
         results["regret"],
         margin=margin,
@@ -250,6 +257,7 @@ def audit(
             sizes=tuple(int(n) for n in material.data.sizes),
             columns=material.data.columns,
             task=material.task,
+            classes=material.data.classes or (),
             target_name=material.data.target_name,
             env_name=material.data.env_name,
             representation=material.representation,
@@ -261,6 +269,7 @@ def audit(
             n_boot=n_boot,
             margin=margin,
             alpha=alpha,
+            ratio=ratio if isinstance(ratio, str) else type(ratio).__name__,
             versions=_versions(),
             seconds=time.perf_counter() - started,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -280,16 +289,19 @@ def _chosen(names: str | Sequence[str] | None) -> list[Criterion]:
         return list(CRITERIA.values())
     names = [names] if isinstance(names, str) else names
     unknown = [name for name in names if name not in CRITERIA]
+    if "cric" in unknown:
+        raise InputError('criterion "cric" is the older name of "dric": ask for that')
     if unknown:
         raise InputError(f'criterion "{unknown[0]}" is unknown: there are {", ".join(CRITERIA)}')
     return [CRITERIA[name] for name in dict.fromkeys(("regret", *names))]
 
 
-def _run(criterion: Criterion, material: Material, n_boot: int, seed: int) -> Result:
+def _run(criterion: Criterion, material: Material, ratio: Any, n_boot: int, seed: int) -> Result:
     """Call a criterion with what its signature asks for: the first argument by its needs, options by their names."""
     offered = {
         "task": material.task,
         "loss": material.task if "representation" in criterion.needs else material.loss,
+        "ratio": ratio,
         "n_boot": n_boot,
         "shuffles": n_boot,
         "seed": seed,

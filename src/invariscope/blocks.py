@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -115,9 +115,9 @@ def blocks_in(rows: slice) -> list[slice]:
     return [slice(i, min(i + BLOCK_ROWS, rows.stop)) for i in range(rows.start, rows.stop, BLOCK_ROWS)]
 
 
-def run_over_rows(task: Callable[[slice], Part], n: int) -> list[Part]:
+def run_over_rows(task: Callable[[slice], Part], n: int, rows_per_task: int = TASK_ROWS) -> list[Part]:
     """Run ``task`` on consecutive runs of rows, on all cores; results in row order whatever the number of threads."""
-    return list(_in_threads(task, _runs(0, n)))
+    return list(_in_threads(task, _runs(0, n, rows_per_task)))
 
 
 def sum_by_environment(
@@ -149,7 +149,8 @@ def _in_threads(task: Callable[[Any], Part], items: list[Any]) -> Iterator[Part]
     if len(items) <= 1 or workers() == 1:
         yield from map(task, items)
         return
-    with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+    pool = _pool(os.getpid(), workers())
+    with one_blas_thread():
         waiting: deque[Future[Part]] = deque()
         for item in items:  # never more than a few results in memory at once
             waiting.append(pool.submit(task, item))
@@ -157,6 +158,12 @@ def _in_threads(task: Callable[[Any], Part], items: list[Any]) -> Iterator[Part]
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Our threads, kept between passes; a forked process, to which they do not belong, starts its own."""
+    return ThreadPoolExecutor(threads)
 
 
 @contextmanager

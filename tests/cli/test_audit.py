@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import invariscope as iv
 from invariscope.cli import main
 from invariscope.cli.audit import MISSING
+from invariscope.ratios.estimators import ESTIMATORS
 from invariscope.reading.missing_values import CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -362,9 +364,44 @@ def test_a_column_that_tells_the_environment(run: Run, hospitals: pd.DataFrame) 
 
 def test_the_choices_are_those_of_the_library() -> None:
     assert tuple(MISSING) == CHOICES
+    shown = CliRunner().invoke(main, ["audit", "--help"]).output
+    assert f"estimated: {', '.join(ESTIMATORS)}." in " ".join(shown.split())
 
 
-@pytest.mark.parametrize("options", ["--margin 0", "--n-boot 9", "--seed -1", "--task poetry", "--nonsense"])
+def test_density_ratios_are_estimated_as_asked(run: Run) -> None:
+    given = "--features", "age,cholesterol"
+    default, logistic = numbers(run, *given), numbers(run, *given, "--ratio", "logistic")
+    gaussian = numbers(run, *given, "--ratio", "gaussian")
+    assert [found["settings"]["ratio"] for found in (default, logistic, gaussian)] == ["logistic"] * 2 + ["gaussian"]
+    assert default["results"] == logistic["results"]
+    gap, other = (found["results"]["transport_gap"] for found in (default, gaussian))
+    assert gap["labels"] == other["labels"] == ["Bern <b>", "Oslo", "Rome"]
+    assert gap["pairs"] != other["pairs"]
+    assert gap["overlap"]["effective_rows"] != other["overlap"]["effective_rows"]
+    assert default["results"]["regret"] == gaussian["results"]["regret"]
+
+
+def test_the_terminal_and_the_page_tell_the_transport_gap(run: Run, hospitals: pd.DataFrame) -> None:
+    """Oslo stays ten days longer whatever the patients are like."""
+    hospitals.assign(**{"days in bed": hospitals["age"] + 10 * (hospitals["hospital"] == "Oslo")}).to_csv("far.csv")
+    frame = pd.read_csv("far.csv", index_col=0)
+    frame["days in bed"] += np.random.default_rng(0).normal(size=len(frame))
+    frame.to_csv("far.csv", index=False)
+    done = run("--features age,cholesterol --ratio gaussian --html page.html", data="far.csv")
+    said = " ".join(done.stdout.split())
+    assert re.search(
+        r"Transport gap: if .*? held in .*?, mean days in bed would be (9|10|11)\.?\d* (higher|lower) ", said
+    )
+    assert "Oslo" in said[said.index("Transport gap:") : said.index("mean days in bed would be")]
+    assert "4 of 6 pairs differ surely" in said
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "How far mean days in bed would move, in units of days in bed" in page
+    assert "<dt>density ratios by</dt><dd>gaussian (" in page
+
+
+@pytest.mark.parametrize(
+    "options", ["--margin 0", "--n-boot 9", "--seed -1", "--task poetry", "--ratio poetry", "--nonsense"]
+)
 def test_usage_errors(options: str, run: Run) -> None:
     done = run(options)
     assert done.exit_code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +12,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from invariscope.criteria.dric import dric
+from invariscope.criteria.dric import dric as with_resamples
 from invariscope.criteria.regret import regret
-from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.ratios.density_ratio import DensityRatio
-from invariscope.ratios.logistic import fit_logistic
+from invariscope.ratios.density_ratio import density_ratio
 from tests.reference import dric as reference
+
+dric = partial(with_resamples, resamples=0)  # these tests are about the number itself
 
 
 def shifted(seed: int, environments: int = 3, n: int = 60, gap: float = 0.5) -> SimpleNamespace:
@@ -30,8 +31,8 @@ def shifted(seed: int, environments: int = 3, n: int = 60, gap: float = 0.5) -> 
 
 
 def by_loops(f: Any, baseline: Any, X: Any, env: Any) -> tuple[np.ndarray, float, float]:
-    fitted = fit_logistic(Environments(X, None, env))
-    given = (X.tolist(), list(env), fitted.labels, fitted.weight.tolist(), fitted.bias.tolist())
+    fitted = density_ratio(X, env)
+    given = (fitted.at_rows.tolist(), list(env), fitted.labels)
     found = [reference.transported_means(list(map(float, values)), *given) for values in (f, baseline)]
     return np.array(found[0]), reference.total_gap(found[0]), reference.total_gap(found[1])
 
@@ -66,17 +67,11 @@ def test_whole_weights_are_rows_of_the_loops(seed: int) -> None:
     rows = shifted(seed, n=25)
     weight = np.random.default_rng(seed + 1).integers(1, 4, len(rows.f))
     again = np.repeat(np.arange(len(weight)), weight)
-    fitted = fit_logistic(Environments(rows.X, None, rows.env, weight))
-    found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=fitted, weight=weight)
-    pairs = reference.transported_means(
-        rows.f[again].tolist(),
-        rows.X[again].tolist(),
-        list(rows.env[again]),
-        fitted.labels,
-        fitted.weight.tolist(),
-        fitted.bias.tolist(),
-    )
-    np.testing.assert_allclose(found.pairs, pairs, rtol=1e-10, atol=1e-12)
+    fitted = density_ratio(rows.X, rows.env, weight=weight)
+    found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, weight=weight)
+    given = (rows.f[again].tolist(), fitted.at_rows[again].tolist(), list(rows.env[again]), fitted.labels)
+    np.testing.assert_allclose(found.pairs, reference.transported_means(*given), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.sigma2, reference.variances(*given), rtol=1e-10)
 
 
 @pytest.mark.parametrize("environments", [2, 5])
@@ -134,10 +129,10 @@ def test_identical_samples_have_ratios_of_one_and_good_overlap(copies: int, seed
     env = np.repeat([f"e{k}" for k in range(copies)], 150)
     f = np.tile(X[:, 0], copies)
     found = dric(f, np.tile(X, (copies, 1)), env, baseline=f + 1)
-    np.testing.assert_allclose(found.overlap.mean_ratio, 1.0, atol=1e-6)
-    np.testing.assert_allclose(found.overlap.effective, 1.0, atol=1e-6)
+    np.testing.assert_allclose(found.overlap.mean_ratio, 1.0, atol=1e-3)  # the solver stops at a tolerance
+    np.testing.assert_allclose(found.overlap.effective, 1.0, atol=1e-3)
     assert found.overlap.verdicts == ("good",) * copies
-    assert found.numerator < 1e-12
+    assert found.numerator < 1e-6
     assert not any("overlap" in note for note in found.notes)
 
 
@@ -183,7 +178,7 @@ def test_an_outlier_far_on_the_other_side_does_not_overflow(seed: int) -> None:
 
 def test_a_fitted_ratio_can_be_given(seed: int) -> None:
     rows = shifted(seed)
-    fitted = fit_logistic(Environments(rows.X, None, rows.env))
+    fitted = density_ratio(rows.X, rows.env)
     one = dric(rows.f, rows.X, rows.env, baseline=rows.baseline)
     other = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=fitted)
     assert other.value == one.value
@@ -196,17 +191,27 @@ def test_the_true_ratio_gives_zero_for_every_predictor(seed: int) -> None:
     n, mean = 100_000, np.array([[0.0, 0.0], [0.6, -0.4]])
     code = np.repeat([0, 1], n)
     X = rng.normal(size=(2 * n, 2)) + mean[code]
-    truth = DensityRatio((0, 1), mean, -0.5 * np.sum(mean**2, axis=1))
+
+    def truth(x: np.ndarray) -> np.ndarray:
+        return x @ mean.T - 0.5 * np.sum(mean**2, axis=1)
+
     for f in (X[:, 0], np.sin(X[:, 1]) + X[:, 0] ** 2):
         found = dric(f, X, code, baseline=f, ratio=truth)
         spread = np.std(f) * math.sqrt(math.exp(0.52) / n)  # E ρ² = exp(‖μ₁ − μ₂‖²)
         assert np.abs(found.pairs - np.diag(found.pairs)[:, None]).max() < 12 * spread
+        assert found.ratio == "known ratio"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ratio": "forest"}, "ratio 'forest' is unknown: use \"logistic\""),
+        ({"ratio": "wood"}, 'density ratio estimator "wood" is unknown: there are logistic'),
+        ({"ratio": lambda x: np.zeros((len(x), 2)), "representation": np.zeros((210, 1))}, "give ratios .* as a pair"),
+        ({"representation": np.zeros((7, 1))}, "X has 210 rows but the representation has 7"),
+        ({"resamples": 5}, "resamples is 5: give"),
+        ({"resamples": "many"}, "resamples is 'many': give"),
+        ({"target": np.full(210, np.nan)}, "target has 210 missing or infinite values"),
+        ({"target": np.repeat(["a", "b", "c"], 70)}, "target has 3 classes but predictions have 1 columns"),
         ({"baseline": np.zeros((210, 2))}, "predictions have 1 outputs but the baseline has 2"),
         ({"baseline": np.zeros(7)}, "X has 210 rows but baseline has 7"),
         ({"predictions": np.full(210, np.nan)}, "predictions have 210 missing or infinite values"),

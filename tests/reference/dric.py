@@ -1,6 +1,6 @@
 """Slow, independent DRIC: loops over rows and pairs, straight from equations 6, 8 and 10 of the paper.
 
-The classifier p̂(e | x) is given by its scores; everything after it is done here row by row.
+The classifier p̂(e | x) is given by its log densities at the rows; everything after it is done here row by row.
 """
 
 from __future__ import annotations
@@ -11,57 +11,52 @@ from collections.abc import Hashable, Sequence
 Row = Sequence[float]
 
 
-def class_probability(x: Row, e: int, weight: Sequence[Row], bias: Row, sizes: Sequence[int]) -> float:
-    """p̂(e | x) of the classifier behind log densities ``weight · x + bias``: environments count by their rows."""
-    terms = []
-    for k in range(len(bias)):
-        score = bias[k]
-        for j in range(len(x)):
-            score += weight[k][j] * x[j]
-        terms.append(math.log(sizes[k]) + score)
+def class_probability(log_density: Row, e: int, sizes: Sequence[int]) -> float:
+    """p̂(e | x) of the classifier behind log densities log p_e(x) + c(x): environments count by their rows."""
+    terms = [math.log(sizes[k]) + log_density[k] for k in range(len(sizes))]
     top = max(terms)
     return math.exp(terms[e] - top) / sum(math.exp(term - top) for term in terms)
 
 
-def ratio(x: Row, e: int, e2: int, weight: Sequence[Row], bias: Row, sizes: Sequence[int]) -> float:
+def ratio(log_density: Row, e: int, e2: int, sizes: Sequence[int]) -> float:
     """ρ̂_{e,e'}(x) = n_e' p̂(e | x) / (n_e p̂(e' | x)); with two environments p̂(e' | x) = 1 − p̂ (eq. 10)."""
-    p = class_probability(x, e, weight, bias, sizes)
-    p2 = class_probability(x, e2, weight, bias, sizes)
+    p, p2 = class_probability(log_density, e, sizes), class_probability(log_density, e2, sizes)
     return sizes[e2] * p / (sizes[e] * p2)
 
 
-def transported_mean(
-    f: Sequence[float],
-    X: Sequence[Row],
-    env: Sequence[Hashable],
-    labels: Sequence[Hashable],
-    e: int,
-    e2: int,
-    weight: Sequence[Row],
-    bias: Row,
-) -> float:
-    """q(e, e'): the mean over rows of e' of f(x) ρ̂_{e,e'}(x); for e = e' the plain mean (eq. 6)."""
+def terms(
+    f: Row, log_densities: Sequence[Row], env: Sequence[Hashable], labels: Sequence[Hashable], e: int, e2: int
+) -> list[float]:
+    """f(x) ρ̂_{e,e'}(x) for the rows of e'; f(x) itself for e = e'."""
     sizes = [sum(label == known for label in env) for known in labels]
-    total, count = 0.0, 0
+    found = []
     for i in range(len(f)):
-        if env[i] != labels[e2]:
-            continue
-        total += f[i] if e == e2 else f[i] * ratio(X[i], e, e2, weight, bias, sizes)
-        count += 1
-    return total / count
+        if env[i] == labels[e2]:
+            found.append(f[i] if e == e2 else f[i] * ratio(log_densities[i], e, e2, sizes))
+    return found
 
 
 def transported_means(
-    f: Sequence[float],
-    X: Sequence[Row],
-    env: Sequence[Hashable],
-    labels: Sequence[Hashable],
-    weight: Sequence[Row],
-    bias: Row,
+    f: Row, log_densities: Sequence[Row], env: Sequence[Hashable], labels: Sequence[Hashable]
 ) -> list[list[float]]:
-    """q(e, e') for all pairs."""
+    """q(e, e') for all pairs: the mean over rows of e' (eq. 6)."""
     count = range(len(labels))
-    return [[transported_mean(f, X, env, labels, a, b, weight, bias) for b in count] for a in count]
+    found = [[terms(f, log_densities, env, labels, a, b) for b in count] for a in count]
+    return [[sum(pair) / len(pair) for pair in row] for row in found]
+
+
+def variances(
+    f: Row, log_densities: Sequence[Row], env: Sequence[Hashable], labels: Sequence[Hashable]
+) -> list[list[float]]:
+    """σ²(e, e'), the sample variance of the terms."""
+    out = []
+    for a in range(len(labels)):
+        out.append([])
+        for b in range(len(labels)):
+            pair = terms(f, log_densities, env, labels, a, b)
+            mean = sum(pair) / len(pair)
+            out[-1].append(sum((term - mean) ** 2 for term in pair) / (len(pair) - 1))
+    return out
 
 
 def total_gap(means: Sequence[Sequence[float]]) -> float:
@@ -71,3 +66,16 @@ def total_gap(means: Sequence[Sequence[float]]) -> float:
         for b in range(len(means)):
             total += (means[a][b] - means[a][a]) ** 2
     return total
+
+
+def bound(y: Row, baseline: Row, env: Row) -> tuple[float, float]:
+    """Cov²(Y, E) and R_Υ = Var(b(x) − E[Y | E]) of Theorem 3.5, for environments that are numbers."""
+    n = len(y)
+    mean_y, mean_e = sum(y) / n, sum(env) / n
+    covariance = sum((y[i] - mean_y) * (env[i] - mean_e) for i in range(n)) / n
+    rest = []
+    for i in range(n):
+        own = [y[j] for j in range(n) if env[j] == env[i]]
+        rest.append(baseline[i] - sum(own) / len(own))
+    mean_rest = sum(rest) / n
+    return covariance**2, sum((value - mean_rest) ** 2 for value in rest) / n

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from invariscope.criteria import registry
-from invariscope.results import DricResult, EnvironmentResult, Estimate, InfluenceResult, Overlap, RegretResult
+from invariscope.results import (
+    DricResult,
+    EnvironmentResult,
+    Estimate,
+    InfluenceResult,
+    Overlap,
+    RegretResult,
+    TransportGapResult,
+)
 
 HOSPITALS = ("Cleveland", "Hungary", "Switzerland", "Long Beach")
 COLUMNS = (
@@ -21,12 +29,62 @@ WORDS = {
     "regret": ("Shared-head regret", "whether one head serves all environments.", "anything about unseen ones."),
     "influence_index": ("Influence index", "whether environments pull the head apart.", "whether it matters."),
     "dric": ("DRIC, as published", "how predictions shift under reweighting.", "invariance: see the manual."),
+    "transport_gap": ("Transport gap", "whose mean would move.", "differences that cancel in the mean."),
     "risk_variance": ("Risk variance", "whether the loss differs.", "why it differs."),
     "worst_environment_risk": ("Worst environment", "the largest loss.", "whether it could be smaller."),
     "calibration_variance": ("Calibration variance", "whether calibration differs.", "how accurate it is."),
     "irm_penalty": ("IRM penalty", "whether scaling the head would help.", "other differences of the head."),
 }
 REGRETS = ((0.021, 0.002, 0.052), (0.064, 0.011, 0.131), (0.38, 0.21, 0.6), (0.152, 0.071, 0.248))
+
+
+def overlap_of(labels: Sequence[Any], sizes: Any) -> Overlap:
+    """Effective shares 1, 0.81, 0.25, 0.04 by the distance of two labels, counted round and round."""
+    size = len(labels)
+    apart = (np.arange(size)[:, None] - np.arange(size)) % min(size, 4)
+    effective = np.array([1.0, 0.81, 0.25, 0.04])[apart]
+    effective[(apart == 0) & ~np.eye(size, dtype=bool)] = 0.5
+    words = np.where(effective >= 0.3, "good", np.where(effective >= 0.05, "weak", "none"))
+    return Overlap(
+        labels=tuple(labels),
+        effective=effective,
+        effective_rows=effective * np.asarray(sizes, float),
+        mean_ratio=np.full((size, size), 0.97),
+        largest=np.full((size, size), 0.08),
+        beyond_cap=np.full((size, size), 0.013),
+        reached=np.ones((size, size)),
+        cap=20.0,
+        calibration=np.resize([0.01, 0.02, 0.06, 0.03], size),
+        pair_verdicts=tuple(map(tuple, words.tolist())),
+        pooled=np.resize([0.81, 0.66, 0.25, 0.04], size),
+        verdicts=tuple(np.resize(["good", "good", "weak", "none"], size).tolist()),
+    )
+
+
+def transport_of(labels: Sequence[Any], overlap: Overlap, task: str = "binary", **changes: Any) -> TransportGapResult:
+    """Gap [a, b] is 0.06 (a − b) up to 0.24 either way, ± 0.04; sure beyond 0.1; refused without overlap."""
+    size = len(labels)
+    gap = 0.06 * np.clip(np.subtract.outer(np.arange(size), np.arange(size)), -4, 4).astype(float)
+    gap[np.array(overlap.pair_verdicts) == "none"] = np.nan
+    given: dict[str, Any] = {
+        "value": 0.31,
+        "value_interval": (0.12, 0.55),
+        "pvalue": 0.001,
+        "labels": tuple(labels),
+        "pairs": gap,
+        "se": np.where(np.isnan(gap), np.nan, 0.02),
+        "interval": np.stack([gap - 0.04, gap + 0.04], axis=2),
+        "pair_pvalues": np.where(np.isnan(gap), np.nan, np.where(np.abs(gap) > 0.1, 0.004, 0.3)),
+        "by_class": None,
+        "moving_class": None,
+        "overlap": overlap,
+        "task": task,
+        "statistic": 6.1,
+        "null": np.linspace(0, 4, 999),
+        "outcome": "linear heads",
+        "ratio": "logistic regression, second-order",
+    }
+    return TransportGapResult(**(given | changes))
 
 
 def build(
@@ -56,6 +114,7 @@ def build(
     shares = rng.dirichlet(np.linspace(0.3, 2.5, width) ** 2, size)
     shared = own * (1 + table[:, 0])
     influences = rng.normal(size=(size, width))
+    overlap = overlap_of(labels, sizes)
     results: dict[str, Any] = {
         "regret": RegretResult(
             value=float(np.nanmean(table[:, 0])),
@@ -97,14 +156,11 @@ def build(
             denominator=1.0,
             labels=labels,
             pairs=pairs,
-            overlap=Overlap(
-                labels=labels,
-                effective=np.full((size, size), 0.4),
-                mean_ratio=np.ones((size, size)),
-                pooled=np.resize([0.81, 0.66, 0.25, 0.04], size),
-                verdicts=tuple(np.resize(["good", "good", "weak", "none"], size).tolist()),
-            ),
+            overlap=overlap,
+            interval=(0.61, 1.12),
+            shuffled=np.linspace(0.1, 0.5, 201),
         ),
+        "transport_gap": transport_of(labels, overlap, task),
     }
     for name, value, unit in (
         ("risk_variance", 0.0049, "log-loss squared"),
@@ -143,6 +199,7 @@ def build(
             sizes=sizes,
             columns=tuple(columns),
             task=task,
+            classes=(),
             target_name="disease",
             env_name="hospital",
             representation="the 13 columns themselves",
@@ -154,6 +211,7 @@ def build(
             n_boot=999,
             margin=0.02,
             alpha=0.05,
+            ratio="logistic",
             versions={"invariscope": "0.1.0", "numpy": "2.4.0", "scikit-learn": "1.9.0"},
             seconds=2.3,
             created="2025-11-15T21:04:00+00:00",

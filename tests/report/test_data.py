@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from invariscope import wording
-from invariscope.report import charts, data, findings, record
+from invariscope.report import data, findings, heat_maps, record
 from invariscope.results import Estimate
 from invariscope.verdict import driving_columns
 
@@ -38,12 +38,12 @@ def test_frame_holds_the_audit_s_numbers(audit: SimpleNamespace) -> None:
 
 
 def test_frame_has_only_columns_with_numbers(build_audit: Build) -> None:
-    bare = build_audit(without=["regret", "dric", "calibration_variance"])
+    bare = build_audit(without=["regret", "dric", "transport_gap", "calibration_variance"])
     assert list(data.frame(bare).columns) == ["environment", "rows", "loss"]
     np.testing.assert_array_equal(
         data.frame(bare)["loss"], [e.value for e in bare.results["risk_variance"].per_environment.values()]
     )
-    empty = build_audit(without=[*bare.results, "regret", "dric", "calibration_variance"])
+    empty = build_audit(without=[*bare.results, "regret", "dric", "transport_gap", "calibration_variance"])
     assert list(data.frame(empty).columns) == ["environment", "rows"]
 
 
@@ -83,6 +83,17 @@ def test_standing_against_the_margin(interval: tuple[float, float], expected: st
 def test_overlap_in_words(audit: SimpleNamespace) -> None:
     words = [row.overlap_words for row in data.environments(audit)]
     assert words == ["good", "good", "weak: 31 of 123 rows effective", "none: 8 of 200 rows effective"]
+
+
+def test_overlap_is_that_of_the_inputs_or_else_of_the_representation(build_audit: Build) -> None:
+    audit = build_audit()
+    there = dataclasses.replace(audit.results["dric"].overlap, verdicts=("weak",) * 4)
+    replaced(audit, "transport_gap", overlap=there)
+    assert data.frame(audit)["overlap"].tolist() == ["good", "good", "weak", "none"]
+    del audit.results["dric"]
+    assert data.frame(audit)["overlap"].tolist() == ["weak"] * 4
+    del audit.results["transport_gap"]
+    assert "overlap" not in data.frame(audit)
 
 
 def test_worst_come_first_and_unknown_last(build_audit: Build) -> None:
@@ -156,9 +167,9 @@ def test_pairs_under_the_margin(audit: SimpleNamespace) -> None:
 
 def test_shades_begin_at_the_margin() -> None:
     for margin in (0.001, 0.02, 0.05, 0.3, 7.0, 100.0):
-        steps = charts.heat_steps(margin)
+        steps = heat_maps.heat_steps(margin)
         assert steps[0] == margin
-        assert len(steps) == charts.HEAT_STEPS - 1
+        assert len(steps) == heat_maps.HEAT_STEPS - 1
         assert np.all(np.diff(steps) > 0)
 
 
@@ -259,12 +270,21 @@ def test_criteria_as_text(audit: SimpleNamespace) -> None:
     assert next(iter(rows)) == "regret"
     assert (rows["regret"].value, rows["regret"].interval) == ("+15 %", "7.3 … 26 %")
     assert rows["regret"].detail == "mean over environments; score test p ≤ 0.001"
-    assert (rows["dric"].value, rows["dric"].interval, rows["dric"].detail) == ("0.830", "", "log10 −0.081")
+    assert (rows["dric"].value, rows["dric"].interval) == ("0.830", "0.610 … 1.12")
+    assert rows["dric"].detail == "log10 −0.081; 0.110 … 0.490 when shuffled"
+    assert (rows["transport_gap"].value, rows["transport_gap"].interval) == ("0.310", "0.120 … 0.550")
+    assert rows["transport_gap"].detail == "all pairs together p ≤ 0.001"
     assert rows["risk_variance"].interval == "0.00343 … 0.00784"
     assert rows["worst_environment_risk"].detail == "worst: Switzerland, 0.581 log-loss"
     assert rows["irm_penalty"].value == "2.10 × 10⁻⁵"
     assert rows["influence_index"].detail.endswith(" when shuffled; p ≤ 0.001")
     assert rows["dric"].cannot_tell == "invariance: see the manual."
+
+
+def test_dric_without_interval_and_shuffles(audit: SimpleNamespace) -> None:
+    replaced(audit, "dric", interval=(math.nan, math.nan), shuffled=np.empty(0))
+    row = next(row for row in record.criteria(audit) if row.name == "dric")
+    assert (row.interval, row.detail) == ("", "log10 −0.081")
 
 
 def test_unregistered_criterion_is_shown_by_its_name(audit: SimpleNamespace) -> None:
@@ -291,4 +311,5 @@ def test_provenance_is_complete_and_short(build_audit: Build) -> None:
     assert found["features"].startswith("500: c0, c1, ")
     assert found["features"].endswith("c23 and 476 more")
     assert found["versions"] == "invariscope 0.1.0 · numpy 2.4.0 · scikit-learn 1.9.0"
+    assert found["density ratios by"] == "logistic (logistic regression, second-order)"
     assert found["made"] == "2025-11-15 21:04 UTC"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html as escaped
 import math
 import os
 import re
@@ -17,7 +18,15 @@ from invariscope.report import html
 Build = Callable[..., SimpleNamespace]
 VOID = {"meta", "br", "hr", "img", "input", "link", "col", "base", "source", "wbr"}
 RESULTS = (
-    *("regret", "influence_index", "dric", "risk_variance", "worst_environment_risk", "calibration_variance"),
+    *(
+        "regret",
+        "transport_gap",
+        "influence_index",
+        "dric",
+        "risk_variance",
+        "worst_environment_risk",
+        "calibration_variance",
+    ),
     "irm_penalty",
 )
 NASTY = (
@@ -94,6 +103,7 @@ def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
     assert sections(text) == [
         "The environments: disease by hospital",
         "Who disagrees with whom",
+        "If one environment&#x27;s relation held in another",
         "Features that drive it",
         "Influence of each environment on the head",
         "Published and classical criteria",
@@ -112,6 +122,9 @@ def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
         "+2.1 % (0.2 … 5.2)",
         "0.581",
         "31 of 123",
+        "If Long Beach's relation held in Cleveland, mean disease would be 18 points lower (95 %: 14–22)",
+        "Of 12 pairs, 4 hardly and 4 only weakly overlap",
+        "Cannot tell: differences that cancel in the mean.",
         "score test p ≤ 0.001",
         "Cannot tell: invariance: see the manual.",
         "Worst case: needs a torch model.",
@@ -125,11 +138,13 @@ def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
 def test_charts_are_drawn_in_both_widths_with_a_label_and_the_page_s_colours(audit: SimpleNamespace) -> None:
     text = html.render(audit)
     drawn = re.findall(r'<div class="(wide|narrow)"><svg role="img" aria-label="([^"]+)"', text)
-    assert [width for width, _ in drawn] == ["wide", "narrow"] * 3
+    assert [width for width, _ in drawn] == ["wide", "narrow"] * 5
     assert all(label for _, label in drawn)
     assert "var(--over, " in text
     assert "var(--heat-3, " in text
-    assert not re.search(r'(?:fill|stroke)="#0[0-9]0', text), "a stand-in colour was left"
+    assert "var(--tilt-0, " in text
+    assert "var(--cover-4, " in text
+    assert not re.search(r'(?:fill|stroke)="#0[0-9a-f]0', text), "a stand-in colour was left"
     assert 'id="' not in text  # identifiers of two drawings would clash
 
 
@@ -150,6 +165,7 @@ def test_page_stands_without_results(build_audit: Build, missing: list[str]) -> 
     text = html.render(build_audit(without=missing))
     page = assert_safe_and_offline(text)
     assert ("Who disagrees with whom" in page.words) == ("regret" not in missing)
+    assert ("relation held in another" in page.words) == ("transport_gap" not in missing)
     assert ("Influence of each environment" in page.words) == ("influence_index" not in missing)
     assert page.words.count("was not asked for.") == len(missing)
     assert "Switzerland" in page.words
@@ -181,8 +197,68 @@ def test_users_text_is_only_text(build_audit: Build) -> None:
         page = assert_safe_and_offline(text)
         assert not {"b", "i", "u", "s", "em"} & set(page.tags)
         assert "<script>alert(1)</script>" in page.words
+        assert "weighted to look like <script>alert(1)</script>" in page.words or text.startswith("<div")
         assert "<i>headline</i>" in page.words
         text.encode("utf-8")
+
+
+def cells(text: str, drawing: str, width: str) -> dict[str, str]:
+    """What the cells of a heat map say when pointed at, with their colour."""
+    start = text.index(f'<figure class="{drawing}">')
+    found = re.search(rf'<div class="{width}">(.*?)</div>', text[start:], re.S)
+    assert found is not None
+    return {
+        escaped.unescape(title): re.sub(r".*var\(--([\w-]+).*", r"\1", path) if "var(" in path else ""
+        for path, title in re.findall(r"<path([^>]*)><title>(.*?)</title></path>", found.group(1))
+    }
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_every_cell_says_what_it_is(audit: SimpleNamespace, width: str) -> None:
+    text = html.render(audit)
+    gaps, overlaps = cells(text, "gaps", width), cells(text, "overlaps", width)
+    assert len(gaps) == len(overlaps) == 16
+    assert gaps["Cleveland with the relation of Long Beach: −18 points (95 %: −22 … −14), p = 0.004"] == "tilt-0"
+    assert gaps["Switzerland with the relation of Cleveland: +12 points (95 %: +8 … +16), p = 0.004"] == "tilt-6"
+    assert gaps["Hungary with the relation of Cleveland: +6 points (95 %: +2 … +10), p = 0.30"] == "tilt-4"
+    refused = "Cleveland with the relation of Hungary: not compared, none overlap, 12 of 294 rows effective"
+    assert gaps[refused] == ""
+    assert overlaps["Rows of Switzerland, weighted to look like Cleveland: weak overlap, 31 of 123 rows effective"] == (
+        "cover-1"
+    )
+
+
+def test_sure_gaps_are_bold_with_an_asterisk_and_refused_ones_dashed(audit: SimpleNamespace) -> None:
+    text = html.render(audit)
+    drawn = text[text.index('<figure class="gaps">') : text.index('<div class="narrow">', text.index('"gaps"'))]
+    bold = re.findall(r'<text[^>]*font-weight="bold"[^>]*>([^<]*)</text>', drawn)
+    assert sorted(bold) == sorted(["−12*", "−18*", "−12*", "+12*", "+12*"])
+    assert re.findall(r'<text[^>]*font-weight="normal"[^>]*>(\+6)</text>', drawn) == ["+6"] * 3
+    assert drawn.count("stroke-dasharray") == drawn.count(">no overlap</text>") == 4
+
+
+def test_all_pairs_are_in_a_table_with_their_intervals(audit: SimpleNamespace) -> None:
+    text = html.render(audit)
+    details = re.search(r"<details>(.*?)</details>", text, re.S)
+    assert details is not None
+    rows = [Page(row).words for row in re.findall(r"<tr>.*?</tr>", details.group(1), re.S)]
+    assert len(rows) == 13
+    assert rows[1] == "Cleveland Long Beach −18* −22 … −14 0.004 162 of 200, good 0.97 8 % 1.3 %"
+    assert rows[-1] == "Long Beach Cleveland – – – 12 of 303, none 0.97 8 % 1.3 %"
+
+
+def test_more_environments_than_stand_side_by_side(build_audit: Build) -> None:
+    assert '<div class="pair">' in html.render(build_audit(labels=range(6)))
+    assert '<div class="pair stacked">' in html.render(build_audit(labels=range(7)))
+
+
+def test_the_reason_of_a_refusal_is_given_where_there_is_one(audit: SimpleNamespace) -> None:
+    reason = "Dashed: refused, under 5 % of the rows effective, or fewer than 20."
+    assert reason in Page(html.render(audit)).words
+    result = audit.results["transport_gap"]
+    whole = np.where(np.isnan(result.pairs), 0.0, result.pairs)
+    audit.results["transport_gap"] = dataclasses.replace(result, pairs=whole)
+    assert reason not in Page(html.render(audit)).words
 
 
 def test_names_that_read_the_same_stay_apart(build_audit: Build) -> None:
@@ -195,8 +271,10 @@ def test_names_that_read_the_same_stay_apart(build_audit: Build) -> None:
 def test_fifty_environments(build_audit: Build) -> None:
     text = html.render(build_audit(labels=[f"site {k}" for k in range(50)]))
     page = assert_safe_and_offline(text)
-    assert text.count('<tr><th scope="row" class="name" title="site ') == 50
+    table = text[text.index('class="environments"') : text.index("Who disagrees")]
+    assert table.count('<tr><th scope="row" class="name" title="site ') == 50
     assert "The 12 most extreme of 2,450 pairs." in page.words
+    assert "12 of 2,450 pairs: sure ones (*) first, larger gaps first." in page.words
     assert len(re.findall(r'<div class="wide">', text)) == 2  # no matrix
     assert len(text) < 400_000
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import io
+import math
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -32,8 +35,29 @@ def test_everything_at_a_glance(audit: SimpleNamespace) -> None:
     assert lines[8].split(maxsplit=4)[:4] == ["Switzerland", "123", "0.581", "0.421"]
     assert lines[8].endswith("+38 % (21 … 60)  0.19  weak: 31 of 123 rows effective")
     assert lines[11].strip().startswith("Cleveland")
-    assert re.search(r"DRIC 0\.83 .*, V −1\.20 against −3\.\d+ … −2\.\d+ when shuffled\.", text)
+    said = " ".join(text.split())
+    assert "DRIC 0.83 (0.61 … 1.1) against 0.11 … 0.49 when shuffled (the page says what it can tell), V" in said
+    assert re.search(r"V −1\.20 against −3\.\d+ … −2\.\d+ when shuffled\.", said)
+    assert (
+        "Transport gap: if Long Beach's relation held in Cleveland, mean disease would be 18 points lower "
+        "(95 %: 14–22); 5 of 12 pairs differ surely, 4 cannot be compared." in said
+    )
     assert "Left out: Worst case (needs a torch model)." in text
+
+
+def test_the_baseline_itself_has_no_interval_to_show(audit: SimpleNamespace) -> None:
+    same = {"value": 1.0, "interval": (1.0, 1.0 + 1e-12), "shuffled": np.ones(99)}
+    audit.results["dric"] = dataclasses.replace(audit.results["dric"], **same)
+    assert "DRIC 1.0 (the page says what it can tell), V" in " ".join(shown(audit).split())
+    audit.results["dric"] = dataclasses.replace(audit.results["dric"], interval=(math.nan,) * 2, shuffled=np.empty(0))
+    assert "DRIC 1.0 (the page says what it can tell), V" in " ".join(shown(audit).split())
+
+
+def test_the_transport_gap_takes_two_lines_at_most(build_audit: Build) -> None:
+    audit = build_audit(labels=[f"the university hospital of a long name, number {k}" for k in range(12)])
+    lines = shown(audit).splitlines()
+    first = next(k for k, line in enumerate(lines) if "Transport gap:" in line)
+    assert "Published criteria:" in lines[first + 2]
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -63,10 +87,19 @@ def test_many_environments_are_cut_worst_first(build_audit: Build) -> None:
 
 
 def test_bare_audit(build_audit: Build) -> None:
-    names = ["regret", "influence_index", "dric", "risk_variance", "worst_environment_risk", "calibration_variance"]
+    names = [
+        "regret",
+        "transport_gap",
+        "influence_index",
+        "dric",
+        "risk_variance",
+        "worst_environment_risk",
+        "calibration_variance",
+    ]
     text = shown(build_audit(without=[*names, "irm_penalty"], state="UNINFORMATIVE"))
     assert "UNINFORMATIVE" in text
     assert "Published criteria" not in text
+    assert "Transport gap:" not in text
     assert "Classical criteria" not in text
     assert "Shared-head regret (was not asked for)" in " ".join(text.split())
     assert re.search(r"Cleveland +303", text)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from invariscope.ratios.estimators import ESTIMATORS
+
 if TYPE_CHECKING:
     from invariscope import Audit
     from invariscope.cli.inputs import Prepared, Wanted
@@ -69,6 +71,11 @@ Examples:
     "--margin", type=click.FloatRange(min=0.0, min_open=True), default=0.02, show_default=True,
     help="Extra loss that would not matter in practice (0.02 is 2 %).",
 )  # fmt: skip
+@click.option(
+    "--ratio", type=click.Choice(list(ESTIMATORS)), default="logistic", show_default=True, metavar="NAME",
+    help="How density ratios, which weight environments to look like each other for DRIC and the transport gap, are "
+    f"estimated: {', '.join(ESTIMATORS)}.",
+)  # fmt: skip
 @click.option("--html", type=FILE, metavar="FILE", help="Write the report as one page.")
 @click.option("--json", type=FILE, metavar="FILE", help="Write all numbers.")
 @click.option(
@@ -100,6 +107,7 @@ def audit_command(
     weight: str | None,
     task: str,
     margin: float,
+    ratio: str,
     html: Path | None,
     json: Path | None,
     fail_on: tuple[str, ...],
@@ -145,7 +153,7 @@ def audit_command(
     with reporting(not quiet) as say:
         say("reading the table")
         prepared = inputs.prepare(NamedTable.of_file(data, na=na, spell=SHELL), wanted)
-        found = _audited(prepared, wanted, margin, n_boot, seed, say)
+        found = _audited(prepared, wanted, margin, ratio, n_boot, seed, say)
         if html is not None or json is not None:
             say("writing the report")
         output.write(found, html, json)
@@ -158,7 +166,7 @@ def audit_command(
         click.get_current_context().exit(CONDITION_MET)
 
 
-def _audited(prepared: Prepared, wanted: Wanted, margin: float, n_boot: int, seed: int, say: Say) -> Audit:
+def _audited(prepared: Prepared, wanted: Wanted, margin: float, ratio: str, n_boot: int, seed: int, say: Say) -> Audit:
     import warnings
     from dataclasses import replace
 
@@ -175,6 +183,7 @@ def _audited(prepared: Prepared, wanted: Wanted, margin: float, n_boot: int, see
                 prepared.X,
                 prepared.y,
                 prepared.env,
+                ratio=ratio,
                 n_boot=n_boot,
                 seed=seed,
                 progress=say,

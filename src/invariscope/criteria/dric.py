@@ -7,12 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.blocks import one_blas_thread
+from invariscope.criteria.dric_resampling import Sampler, Side, resample
+from invariscope.criteria.information_bound import information_bound
 from invariscope.criteria.registry import criterion
+from invariscope.criteria.transported_means import total_gap, transported_means, variances
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.ratios.density_ratio import DensityRatio, overlap_of, ratios_within
-from invariscope.ratios.logistic import fit_logistic
+from invariscope.progress import Say, reporting
+from invariscope.ratios.density_ratio import DensityRatio, ratio_for
+from invariscope.ratios.estimator import Rows
+from invariscope.ratios.overlap import remarks
+from invariscope.resampling import generator, pvalue
 from invariscope.results import DricResult, Floats
+from invariscope.tables import matrix_of
+
+RESAMPLES, FEWEST = 99, 19
+QUICK = ("logistic", "gaussian", "ulsif", "rulsif", "kliep", "kmm")  # estimators whose refits cost little
+FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is reported
+CELLS = 3e5  # rows × columns × environments up to which all resamples are drawn by default
 
 
 @criterion(
@@ -31,34 +44,62 @@ def dric(
     env: Any = None,
     *,
     baseline: Any,
-    ratio: str | DensityRatio = "logistic",
+    ratio: Any = "logistic",
+    representation: Any = None,
+    svd: int | None = None,
+    target: Any = None,
+    resamples: int | str = "auto",
+    seed: int = 0,
     weight: Any = None,
+    progress: bool | Say = False,
 ) -> DricResult:
     """The published density-ratio criterion of representation invariance (DRIC; CRIC in the older paper).
+
+    **What it cannot tell: invariance.** f is one function shared by all environments, so with the true ratio
+    q_f(e, e') = q_f(e, e) below for *every* f, invariant or not. The published number measures how far the estimated
+    ratio is off, times the size of the predictions: a predictor shrunk towards 0 scores near 0, however variant its
+    representation is, and an invariant predictor may score 1. Use :func:`~invariscope.regret` to measure invariance,
+    and this to compare with published tables. docs/what_dric_measures.md has the numbers.
 
         q_f(e, e') = mean_{e'}[ f(x) ρ̂_{e,e'}(x) ],   q_f(e, e) = mean_e[ f(x) ]                              (eq. 6)
         Q̂ = Σ_{e,e'} (q_f(e,e') − q_f(e,e))² / Σ_{e,e'} (q_b(e,e') − q_b(e,e))²                                 (eq. 8)
 
     f are the model's predictions, b those of the baseline (ERM on x), so Q̂ = 1 exactly for the baseline itself.
 
-    **What it cannot tell.** f is one function shared by all environments, so with the true ratio q_f(e,e') = q_f(e,e)
-    for *every* f, invariant or not. The published number measures how far the estimated ratio is off, times the
-    spread of the predictions: a predictor shrunk towards a constant scores near 0, however variant its representation
-    is, and an invariant predictor scores about 1. Use :func:`~invariscope.regret` to measure invariance; use this to
-    compare with published tables.
-
     Parameters
     ----------
     predictions : (n,) numbers or (n, K) class probabilities of the model, in the rows' order
     X : (n, d) inputs, or an :class:`~invariscope.Environments` of them (then ``env`` is left out)
     baseline : predictions of the baseline, same shape
-    ratio : "logistic", or a fitted :class:`DensityRatio`
+    ratio : how ρ̂ is had: the name of an estimator or a scikit-learn classifier, see :func:`~invariscope.density_ratio`,
+        fitted on the rows it is applied to, as published (classifiers judge rows they have not seen: a forest knows its
+        own by heart); a :class:`DensityRatio` fitted elsewhere (on training rows, say, for test rows); or, where it is
+        known, a function from rows (n, d) to log densities (n, E)
+    representation : (n, p), z = φ(x); the ratio for the model's terms is then fitted on z, that for the baseline's on x
+        (appendix A.3). Ratios from elsewhere are given as a pair, for z and for x.
+    svd : reduce ``X`` to this many singular directions first (Table 14 has 128)
+    target : (n,), adds the published lower bound Cov²(Y, E) / R_Υ as ``bound`` (which does not hold: see its notes).
+        Environments count by their labels where these are numbers, else as 0, 1, 2, … in the order of the labels.
+    resamples : refits for the interval, and as many again for shuffles: 0, or at least 19. "auto" is 99 on small data,
+        fewer on larger and none where refits are slow, which a note says.
+    progress : say on the terminal how many refits are done
 
     Returns
     -------
     DricResult
         ``value`` Q̂ with ``log10``; ``numerator`` and ``denominator``; ``pairs[a, b]`` = q_f(labels[a], labels[b]), with
-        a last axis for classes; ``overlap`` of the environments.
+        a last axis for classes; ``overlap`` of the environments; ``table()`` of all pairs.
+        ``interval``: where the middle 95 % of Q̂ lie when rows are drawn anew within environments and the ratio is
+        refitted. How far the number moves from sample to sample, no more: it need not hold Q̂ itself, since squares of
+        noisy gaps grow with noise.
+        ``shuffled``, ``shuffled_numerator``: Q̂ and its numerator when rows are dealt to environments at random, ratio
+        refitted. There Q̂ is noise over noise, of any size around that of (spread of f / spread of b)²; so the
+        ``pvalue`` is that of the numerator. A small one says that *inputs* differ between environments in a way that
+        moves f and that the ratio does not undo. It is no test of invariance.
+        ``rows_needed(epsilon)``, ``sample_size(epsilon)``: section 3.2; ``combined(error, theta)``: error + θ Q̂.
+
+    References: "Measuring invariance in representation learning: a robust evaluation framework" (DRIC) and "A robust
+    assessment for invariant representations" (CRIC).
 
     >>> rng = np.random.default_rng(0)
     >>> x, env = rng.normal(size=(400, 3)), np.repeat(["a", "b"], 200)
@@ -66,39 +107,57 @@ def dric(
     >>> dric(f, x, env, baseline=f).value, round(dric(0.1 * f, x, env, baseline=f).value, 12)
     (1.0, 0.01)
     """
+    for_draws = generator(seed).spawn(1)[0]
     data = Environments.of(X, None, env, weight)
-    fitted = fit_logistic(data) if isinstance(ratio, str) and ratio == "logistic" else ratio
-    if not isinstance(fitted, DensityRatio):
-        raise InputError(f'ratio {ratio!r} is unknown: use "logistic" or a fitted DensityRatio')
-    scores = fitted.log_densities(data.X)
     model, reference = _outputs(data, predictions, "predictions"), _outputs(data, baseline, "baseline")
     if model.shape != reference.shape:
         raise InputError(
             f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
         )
-    pairs, base_pairs = _transported_means(data, scores, model), _transported_means(data, scores, reference)
-    numerator, denominator = _total_gap(pairs), _total_gap(base_pairs)
-    notes = []
-    overlap = overlap_of(data, scores)
-    if denominator > 0:
-        value = numerator / denominator
-    else:
-        value = math.nan
-        notes.append("The baseline's predictions do not move between environments, so there is nothing to divide by.")
-    apart = [str(label) for label, verdict in zip(data.labels, overlap.verdicts, strict=True) if verdict == "none"]
-    if apart:
+    ratios = _ratios(data, ratio, representation, svd, seed)
+    sides, scores = [], []
+    for position, (rows_of_side, fitted, given) in enumerate(ratios):
+        values = (model, reference) if len(ratios) == 1 else ((model,), (reference,))[position]
+        sides.append(Side(fitted._fit, Rows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
+        scores.append(data.grouped(fitted.at_rows, "ratio"))
+    stored = Rows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
+    means = [
+        found for side, at in zip(sides, scores, strict=True) for found in transported_means(stored, at, side.outputs)
+    ]
+    numerator, denominator = (total_gap(found) for found in means)
+    value = numerator / denominator if denominator > 0 else math.nan
+    notes = _notes(data, [fitted for _, fitted, _ in ratios], denominator)
+
+    draws = _number_of_resamples(resamples, sides, ratio, notes)
+    with one_blas_thread(), reporting(progress) as say:
+        booted, shuffled = resample(sides, Sampler.of(sides[-1].rows, data.weight), draws, for_draws, say)
+    if draws and not len(shuffled):
         notes.append(
-            f"Hardly any overlap for {', '.join(apart)}: there the ratio, and so this number, is mostly noise."
+            "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
         )
+    bound = None if target is None else information_bound(data, target, model, reference)
+    if bound is not None:
+        notes.extend(bound.notes)
+    single = model.shape[1] == 1
+    sigma2 = variances(stored, scores[0], model, means[0])
     return DricResult(
         value=value,
         log10=math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan,
         numerator=numerator,
         denominator=denominator,
         labels=data.labels,
-        pairs=pairs[:, :, 0] if pairs.shape[2] == 1 else pairs,
-        overlap=overlap,
-        notes=tuple(notes),
+        pairs=means[0][:, :, 0] if single else means[0],
+        overlap=ratios[0][1].overlap,
+        interval=_middle(_quotients(booted)),
+        numerator_interval=_middle(booted[:, 0]),
+        shuffled=_quotients(shuffled),
+        shuffled_numerator=shuffled[:, 0],
+        pvalue=pvalue(numerator, shuffled[:, 0]) if len(shuffled) and numerator > 0 else math.nan,
+        sigma2=sigma2[:, :, 0] if single else sigma2,
+        rows=data.rows,
+        ratio=ratios[0][1].description,
+        bound=bound,
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -113,19 +172,83 @@ def _outputs(data: Environments, values: Any, what: str) -> Floats:
     return data.grouped(array, what)
 
 
-def _transported_means(data: Environments, scores: Floats, outputs: Floats) -> Floats:
-    """q(e, e') for all pairs and outputs, (E, E, K): column b holds the rows of b weighted to all others."""
-    count = len(data)
-    means = np.empty((count, count, outputs.shape[1]))
-    for b in range(count):
-        rows = slice(int(data.offsets[b]), int(data.offsets[b + 1]))
-        ratio = ratios_within(scores[rows], b)
-        if data.weight is not None:
-            ratio *= data.weight[rows][:, None]
-        means[:, b] = ratio.T @ outputs[rows] / data.rows[b]
-    return means
+def _ratios(
+    data: Environments, ratio: Any, representation: Any, svd: int | None, seed: int
+) -> list[tuple[Environments, DensityRatio, bool]]:
+    """The rows and the ratio of the model's terms, then of the baseline's (one for both without a representation)."""
+    if representation is None:
+        return [(data, ratio_for(data, ratio, svd=svd, rng=generator(seed)), _is_given(ratio))]
+    pair = ratio if isinstance(ratio, tuple) else (ratio, ratio)
+    if len(pair) != 2 or (not isinstance(ratio, tuple) and _is_given(ratio)):
+        raise InputError("with a representation, give ratios from elsewhere as a pair: (on the representation, on X)")
+    z, _ = matrix_of(representation)
+    if len(z) != len(data.X):
+        raise InputError(f"X has {len(data.X)} rows but the representation has {len(z)}: give one for every row")
+    labels = np.empty(len(data), dtype=object)
+    labels[:] = data.labels
+    weight = None if data.weight is None else data.original(data.weight)
+    on_z = Environments(z, None, labels[data.original(data.codes)], weight)
+    fits = (ratio_for(on_z, pair[0], rng=generator(seed)), ratio_for(data, pair[1], svd=svd, rng=generator(seed)))
+    return [(rows, fitted, _is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
 
 
-def _total_gap(pairs: Floats) -> float:
-    own = np.einsum("aak->ak", pairs)
-    return float(np.sum((pairs - own[:, None]) ** 2))
+def _is_given(ratio: Any) -> bool:
+    return isinstance(ratio, DensityRatio) or (callable(ratio) and not hasattr(ratio, "predict_proba"))
+
+
+def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
+    if asked != "auto":
+        if not isinstance(asked, int | np.integer) or asked < 0 or 0 < asked < FEWEST:
+            raise InputError(f'resamples is {asked!r}: give "auto", 0, or a whole number of at least {FEWEST}')
+        return int(asked)
+    names = ratio if isinstance(ratio, tuple) else (ratio,)
+    refitted = [side.rows for side in sides if not side.given]
+    if any(not _is_given(one) and one not in QUICK for one in names):
+        notes.append(
+            f"No interval and no shuffles, since this ratio is slow to refit: resamples={RESAMPLES} draws them."
+        )
+        return 0
+    cells = sum(rows.X.size * rows.environments for rows in refitted)
+    draws = RESAMPLES if cells <= CELLS else int(RESAMPLES * CELLS / cells)
+    if draws < FEWEST:
+        notes.append(
+            f"No interval and no shuffles, since there are many rows to refit: resamples={RESAMPLES} draws them."
+        )
+        return 0
+    if draws < RESAMPLES:
+        notes.append(
+            f"Interval and shuffles rest on {draws} refits, since there are many rows: resamples= sets how many."
+        )
+    return draws
+
+
+def _notes(data: Environments, ratios: list[DensityRatio], denominator: float) -> list[str]:
+    notes = []
+    if not denominator > 0:
+        notes.append("The baseline's predictions do not move between environments, so there is nothing to divide by.")
+    for fitted, where in zip(ratios, ("",) if len(ratios) == 1 else ("On the representation: ", "On X: "), strict=True):
+        mean = fitted.overlap.mean_ratio
+        off = np.maximum(mean, 1.0 / np.maximum(mean, 1e-300))
+        a, b = np.unravel_index(int(np.argmax(off)), off.shape)
+        about = [*fitted._fit.notes, *remarks(fitted.overlap)]  # of these rows, wherever the ratio was fitted
+        if off[a, b] > FAR_FROM_ONE:
+            about.append(
+                f"Rows of {data.labels[b]} cannot stand in for those of {data.labels[a]}: the mean of the ratio is "
+                f"{mean[a, b]:.2g} and should be 1, so a gap between them says nothing about the model."
+            )
+        notes.extend(where + note for note in about)
+    return notes
+
+
+def _quotients(gaps: Floats) -> Floats:
+    """Q̂ of every draw; not a number where the baseline did not move."""
+    out = np.full(len(gaps), math.nan)
+    np.divide(gaps[:, 0], gaps[:, 1], out=out, where=gaps[:, 1] > 0)
+    return out
+
+
+def _middle(draws: Floats) -> tuple[float, float]:
+    if not len(draws) or not np.isfinite(draws).all():
+        return math.nan, math.nan
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return float(low), float(high)

@@ -1,36 +1,54 @@
-"""Density ratios between environments, and what they say about overlap."""
+"""Density ratios between environments: one fit for all of them, in log space, with overlap diagnostics."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.results import Floats, Overlap
-
-GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none
-LARGEST_LOG_RATIO = 150.0  # sums of squares of exp() of more than about 340 are infinite
+from invariscope.ratios.estimator import Fit, Floats, Rows, Units, rows_of
+from invariscope.ratios.estimators import estimator_of
+from invariscope.ratios.overlap import overlap_of, remarks
+from invariscope.resampling import folds_by_content, generator
+from invariscope.results import Overlap
+from invariscope.tables import matrix_of
 
 
 @dataclass(frozen=True)
 class DensityRatio:
     """ρ_{e,e'}(x) = dP_e / dP_e'(x) for all pairs of environments, from one function log p_e(x) + c(x) for each.
 
-    Because all pairs come from the same (n, E) scores, ρ_{a,b} · ρ_{b,c} = ρ_{a,c} holds exactly. Scores are linear in
-    the columns: ``weight`` (E, d), ``bias`` (E,), already corrected for the environments' sizes.
+    Because all pairs come from the same (n, E) scores, ρ_{a,b} · ρ_{b,c} = ρ_{a,c} holds exactly.
+
+    Attributes
+    ----------
+    labels : the environments
+    overlap : do they cover the same ground? See :class:`~invariscope.results.Overlap`
+    description : what was fitted, in words
+    at_rows : (n, E) log densities at the rows it was fitted on, in their order; each row judged by a fit that did not
+        see it if ``folds`` was given or the estimator always does so
     """
 
     labels: tuple[Hashable, ...]
-    weight: Floats
-    bias: Floats
+    overlap: Overlap
+    description: str
+    at_rows: Floats = field(repr=False)
+    notes: tuple[str, ...]
+    _units: Units = field(repr=False)
+    _fit: Fit = field(repr=False)
 
     def log_densities(self, X: Any) -> Floats:
         """log p_e(x) up to a term common to all environments: (n, E)."""
-        return np.asarray(X, dtype=np.float64) @ self.weight.T + self.bias
+        values, _ = matrix_of(X)
+        if values.shape[1] != self._units.columns:
+            raise InputError(
+                f"the rows to judge have {values.shape[1]} columns, but the ratio was fitted on {self._units.columns}"
+            )
+        return self._fit.log_densities(self._units.apply(values))
 
     def log(self, X: Any, e: Hashable, e2: Hashable) -> Floats:
         """log ρ_{e,e2}(x): how much more likely x is in e than in e2."""
@@ -41,29 +59,126 @@ class DensityRatio:
         return np.asarray(scores[:, self.labels.index(e)] - scores[:, self.labels.index(e2)])
 
 
-def ratios_within(scores: Floats, environment: int) -> Floats:
-    """ρ_{a,b}(x) for all a, at the rows of environment b whose log densities are ``scores``: (n_b, E)."""
-    return np.asarray(np.exp(np.minimum(scores - scores[:, [environment]], LARGEST_LOG_RATIO)))
+def density_ratio(
+    X: Any,
+    env: Any = None,
+    *,
+    estimator: Any = "logistic",
+    folds: int = 0,
+    svd: int | None = None,
+    seed: int = 0,
+    weight: Any = None,
+) -> DensityRatio:
+    """How much more likely every row is in one environment than in another, for all pairs from one fit.
 
+        ρ_{e,e'}(x) = dP_e / dP_e'(x),   by classification   ρ̂ = n_e' p̂(e | x) / (n_e p̂(e' | x))            (eq. 10)
 
-def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
-    """How much of every environment is left when it is weighted to look like each other one, and like all others.
+    Parameters
+    ----------
+    X : (n, d) numbers, or an :class:`~invariscope.Environments` of them (then ``env`` is left out)
+    estimator : name or classifier
+        "logistic" (default: on a linear, second-order or spline basis, whichever predicts the environment of unseen
+        rows best), "mlp", "forest", "boosting" or any scikit-learn classifier with ``predict_proba`` (calibrated on
+        rows it has not seen), "ulsif", "rulsif", "kliep", "kmm" (kernels), "gaussian" (one normal law each)
+    folds : with 2 or more, ``at_rows`` and ``overlap`` judge every row by a fit that did not see it
+    svd : first reduce the columns to this many singular directions (images, embeddings)
+    weight : rows each row stands for
 
-    That is Kish's effective sample size (Σρ)² / Σρ² as a share of the rows, times the mean of ρ where that is below 1:
-    rows that never reach the other environment have equal weights, near 0, and must not count as overlap.
+    What it cannot tell: a ratio where one of the environments has no rows. ``overlap`` says how much of each is left.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X, site = rng.normal(size=(2000, 2)), np.repeat(["Bern", "Oslo"], 1000)
+    >>> X[site == "Oslo", 0] += 1.0
+    >>> ratio = density_ratio(X, site)
+    >>> np.round(ratio.log([[0.5, 0.0], [2.5, 0.0]], "Oslo", "Bern"), 1) + 0.0
+    array([0., 2.])
+    >>> ratio.overlap.verdicts
+    ('good', 'good')
     """
-    count = len(data)
-    effective, mean_ratio, pooled = np.empty((count, count)), np.empty((count, count)), np.empty(count)
-    share = data.rows / data.rows.sum()
-    for b in range(count):
-        rows = slice(int(data.offsets[b]), int(data.offsets[b + 1]))
-        ratio = ratios_within(log_densities[rows], b)
-        weight = np.ones(len(ratio)) if data.weight is None else data.weight[rows]
-        others = np.where(np.arange(count) == b, 0.0, share)
-        both = np.column_stack([ratio, ratio @ others / others.sum()])
-        mean = weight @ both / weight.sum()
-        kept = mean**2 / (weight @ both**2 / weight.sum()) * np.minimum(mean, 1.0)
-        effective[:, b], pooled[b] = kept[:-1], kept[-1]
-        mean_ratio[:, b] = weight @ ratio / weight.sum()
-    verdicts = tuple("good" if p >= GOOD else "weak" if p >= WEAK else "none" for p in pooled)
-    return Overlap(labels=data.labels, effective=effective, mean_ratio=mean_ratio, pooled=pooled, verdicts=verdicts)
+    data = Environments.of(X, None, env, weight)
+    return ratio_for(data, estimator, folds=folds, svd=svd, rng=generator(seed))
+
+
+def ratio_for(
+    data: Environments, ratio: Any, *, folds: int = 0, svd: int | None = None, rng: np.random.Generator
+) -> DensityRatio:
+    """The density ratio a criterion works with: fitted here, or fitted elsewhere, or known, and judged at these rows.
+
+    ``ratio`` is an estimator of :func:`density_ratio`, a fitted :class:`DensityRatio`, or a function from rows (n, d)
+    to log densities (n, E), environments in the order of their labels.
+    """
+    if isinstance(ratio, DensityRatio):
+        if ratio.labels != data.labels:
+            raise InputError(
+                f"the ratio was fitted for {', '.join(map(str, ratio.labels))}, "
+                f"but the rows come from {', '.join(map(str, data.labels))}"
+            )
+        scores = ratio.log_densities(data.X)
+        return replace(ratio, overlap=overlap_of(data, scores), at_rows=data.original(scores))
+    if callable(ratio) and not hasattr(ratio, "predict_proba"):
+        return _known(data, ratio)
+    if folds < 0:
+        raise InputError(f"folds is {folds!r}: give 0 for none, or at least 2")
+    if svd is not None and svd < 1:
+        raise InputError(f"svd is {svd!r}: give the number of directions to keep, at least 1")
+    units = Units.of(data, svd)
+    rows = rows_of(data, units)
+    fit = estimator_of(ratio)(rows, rng)
+    held_out = _held_out(fit, rows, folds) if folds > 1 else fit.held_out
+    if held_out is not None and len(held_out) == len(data.X):
+        scores = held_out
+    else:
+        scores = fit.log_densities(units.apply(data.X))
+        if held_out is not None and data.weight is not None:  # rows of weight 0 were not fitted on
+            scores[data.weight > 0] = held_out
+    overlap = overlap_of(data, scores)
+    return DensityRatio(
+        labels=data.labels,
+        overlap=overlap,
+        description=fit.description,
+        at_rows=data.original(scores),
+        notes=(*fit.notes, *remarks(overlap)),
+        _units=units,
+        _fit=fit,
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A ratio that is not estimated: other rows do not change it."""
+
+    function: Callable[[Floats], Floats]
+    description: str = "known ratio"
+    notes: tuple[str, ...] = ()
+    held_out: Floats | None = None
+
+    def log_densities(self, X: Floats) -> Floats:
+        return np.asarray(self.function(X), dtype=np.float64)
+
+    def again(self, rows: Rows) -> _Known:
+        return self
+
+
+def _known(data: Environments, function: Callable[[Floats], Floats]) -> DensityRatio:
+    columns = np.arange(data.X.shape[1])
+    units = Units(len(columns), columns, np.zeros(len(columns)), np.ones(len(columns)))
+    fit = _Known(function)
+    scores = fit.log_densities(units.apply(data.X))
+    if scores.shape != (len(data.X), len(data)):
+        raise InputError(
+            f"the ratio function gives an array of shape {scores.shape}: give log densities, "
+            f"{len(data.X)} rows by {len(data)} environments"
+        )
+    return DensityRatio(
+        data.labels, overlap_of(data, scores), fit.description, data.original(scores), fit.notes, units, fit
+    )
+
+
+def _held_out(fit: Fit, rows: Rows, folds: int) -> Floats:
+    """Log densities of every row by a fit that did not see its fold; choices are those made on all rows."""
+    scores = np.empty((len(rows.X), rows.environments))
+    fold = folds_by_content(rows.X, rows.offsets, folds)
+    for k in range(folds):
+        out = fold == k
+        scores[out] = fit.again(rows.take(~out)).log_densities(rows.X[out])
+    return scores

@@ -2,41 +2,131 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from invariscope.environments import Environments
-from invariscope.ratios.density_ratio import DensityRatio
+from invariscope.blocks import run_over_rows
+from invariscope.ratios.basis import Basis, Expansion, bases_for
+from invariscope.ratios.estimator import Floats, Integers, Rows
+from invariscope.ratios.multinomial import Multinomial, fit_multinomial
+from invariscope.resampling import folds_by_content, places_by_content
 
-RIDGE = 1.0  # on standardised columns, against the summed log-loss: keeps separated environments finite
-NEWTON_LIMIT = 300  # parameters up to which a Newton solver is faster and more exact than a first-order one
+RIDGE = 1.0  # on standardised columns, against the summed log-loss; any keeps ratios finite
+STRONGER, WEAKER = (10.0, 100.0, 1000.0), (0.1, 0.01, 0.001)
+FOLDS = 5
+ROWS_TO_CHOOSE = 10_000  # enough to tell bases apart, so that the choice costs the same however many rows there are
+COARSE = 1e-2  # nats: a choice between bases needs no more
 
 
-def fit_logistic(data: Environments) -> DensityRatio:
+@dataclass(frozen=True)
+class LogisticFit:
+    """Log densities linear in a basis: B(x) Wᵀ + b, less the logarithm of the environments' sizes."""
+
+    basis: Basis
+    model: Multinomial
+    ridge: float
+    totals: Floats = field(repr=False)
+    notes: tuple[str, ...] = ()
+    held_out: Floats | None = None
+
+    @property
+    def description(self) -> str:
+        return f"logistic regression on a {self.basis.name} basis, ridge {self.ridge:g}"
+
+    def log_densities(self, X: Floats) -> Floats:
+        expanded, shift = Expansion(self.basis, X), self.model.bias - np.log(self.totals)
+        parts = run_over_rows(lambda rows: expanded[rows] @ self.model.weight.T + shift, len(X))
+        return np.concatenate(parts) if parts else np.empty((0, len(shift)))
+
+    def again(self, rows: Rows) -> LogisticFit:
+        return _fitted(rows, self.basis, self.ridge, self.model)
+
+
+def fit_logistic(rows: Rows, rng: np.random.Generator) -> LogisticFit:
     """Fit p̂(e | x) and correct for the sizes: ρ̂_{e,e'} = n_e' p̂(e | x) / (n_e p̂(e' | x))   (eq. 10 of the paper).
 
-    Linear in x, so it sees shifts of the mean but not of the spread.
+    A linear basis sees shifts of the mean but not of the spread, so richer ones (squares, second order, splines) are
+    tried, and the one that gives unseen rows the smallest log-loss is taken, with the ridge that suits it.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
+    basis, ridge, start = _choose(rows)
+    return _fitted(rows, basis, ridge, start)
 
-    standard = data.X - data.blocks.shift
-    mean = np.average(standard, axis=0, weights=data.weight)
-    scale = np.sqrt(np.average((standard - mean) ** 2, axis=0, weights=data.weight))
-    scale[scale == 0] = 1.0
-    standard = standard / scale
-    count = len(data)
-    small = count * standard.shape[1] <= NEWTON_LIMIT
-    model = LogisticRegression(
-        C=1.0 / RIDGE, solver="newton-cholesky" if small else "lbfgs", tol=1e-8 if small else 1e-5, max_iter=1000
-    )
-    with warnings.catch_warnings():
-        # a search that cannot improve on what it has: the environments are alike, or columns are constant
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(standard, data.codes, sample_weight=data.weight)
-    weight, bias = model.coef_, model.intercept_
-    if count == 2:  # one row of coefficients: the log-odds of the second environment
-        weight, bias = np.vstack([np.zeros_like(weight), weight]), np.concatenate([[0.0], bias])
-    weight = weight / scale
-    return DensityRatio(data.labels, weight, bias - weight @ data.blocks.shift - np.log(data.rows))
+
+def _fitted(rows: Rows, basis: Basis, ridge: float, start: Multinomial | None) -> LogisticFit:
+    model = fit_multinomial(Expansion(basis, rows.X), rows.offsets, rows.weight, ridge, start)
+    return LogisticFit(basis, model, ridge, rows.totals)
+
+
+def _choose(rows: Rows) -> tuple[Basis, float, Multinomial | None]:
+    """The simplest basis whose log-loss on unseen rows is within one standard error of the best, and its ridge.
+
+    Bases are compared on one fold after another; those worse than the best by more than two standard errors of the
+    difference leave, so that with many rows a fold or two is all it takes. Gives a fit to start from as well.
+    """
+    few = _at_most(rows, ROWS_TO_CHOOSE)
+    fold = folds_by_content(few.X, few.offsets, FOLDS)
+    trials = [_Trial(basis, few, fold, RIDGE) for basis in bases_for(few)]
+    for k in range(FOLDS):
+        for trial in trials:
+            trial.judge(k)
+        best = min(trials, key=lambda trial: trial.loss)
+        trials = [trial for trial in trials if not trial.worse_than(best, 2.0)]
+        if len(trials) == 1:
+            break
+    best = next(trial for trial in trials if not trial.worse_than(best, 1.0))
+    for ridges in (STRONGER, WEAKER):
+        for ridge in ridges:
+            trial = _Trial(best.basis, few, fold, ridge, best.model)
+            for k in best.judged:
+                trial.judge(k)
+            if not best.worse_than(trial, 1.0):
+                break
+            best = trial
+        if best.ridge != RIDGE:
+            break
+    return best.basis, best.ridge, best.model
+
+
+class _Trial:
+    """A basis on trial: the losses of the rows of the folds it was judged on."""
+
+    def __init__(
+        self, basis: Basis, rows: Rows, fold: Integers, ridge: float, start: Multinomial | None = None
+    ) -> None:
+        self.basis, self.rows, self.fold, self.ridge, self.model = basis, rows, fold, ridge, start
+        self.expanded = basis.expand(rows.X)
+        self.judged: list[int] = []
+        self.losses, self.counts = np.empty(0), np.empty(0)
+
+    def judge(self, k: int) -> None:
+        """Fit on all folds but k, and take the losses on fold k."""
+        self.judged.append(k)
+        out = self.fold == k
+        seen = self.rows.take(~out)
+        self.model = fit_multinomial(
+            self.expanded[~out], seen.offsets, seen.weight, self.ridge, self.model, tolerance=COARSE
+        )
+        found = self.model.log_probabilities(self.expanded[out])
+        codes, weight = self.rows.codes[out], self.rows.weight
+        self.losses = np.append(self.losses, -found[np.arange(len(found)), codes])
+        self.counts = np.append(self.counts, np.ones(len(found)) if weight is None else weight[out])
+
+    @property
+    def loss(self) -> float:
+        return float(np.average(self.losses, weights=self.counts))
+
+    def worse_than(self, best: _Trial, errors: float) -> bool:
+        """Whether its loss is larger by more than so many standard errors of the difference."""
+        difference = self.losses - best.losses
+        mean = np.average(difference, weights=self.counts)
+        variance = np.average((difference - mean) ** 2, weights=self.counts) / self.counts.sum()
+        return bool(mean > errors * np.sqrt(variance))
+
+
+def _at_most(rows: Rows, limit: int) -> Rows:
+    """Every so-manieth row of the environments that have more than their share of ``limit`` rows."""
+    strides = np.maximum(1, np.diff(rows.offsets) * rows.environments // limit)
+    if np.all(strides == 1):
+        return rows
+    return rows.take(places_by_content(rows.X, rows.offsets) % np.repeat(strides, np.diff(rows.offsets)) == 0)

@@ -1,4 +1,4 @@
-"""Charts as inline SVG. The only place that knows Altair; what is drawn comes ready from :mod:`.findings`.
+"""Charts as inline SVG; what is drawn comes ready from :mod:`.findings`. Heat maps are in :mod:`.heat_maps`.
 
 Charts are drawn in stand-in colours, which :func:`svg` replaces by the page's CSS variables: the same drawing then
 serves the light page, the dark page and the printed one, without any JavaScript. Each chart has a ``wide`` form, and
@@ -12,11 +12,15 @@ from itertools import pairwise
 from typing import Any
 
 import altair as alt
-import numpy as np
 import vl_convert
 
 from invariscope import wording
-from invariscope.report.findings import Cloud, Disagreement, Drivers
+from invariscope.report.findings import Cloud, Drivers
+
+
+def _shades(code: str, name: str, shades: str) -> dict[str, tuple[str, str]]:
+    return {f"#{code}{code}{k:02x}": (f"{name}-{k}", shade) for k, shade in enumerate(shades.split())}
+
 
 #: Stand-in colour → CSS variable and the colour it has where the page's style is missing.
 COLOURS = {
@@ -26,23 +30,19 @@ COLOURS = {
     "#040404": ("over", "#d55e00"),
     "#050505": ("calm", "#0072b2"),
     "#060606": ("cloud", "#9fb4c7"),
-    **{
-        f"#0707{k:02x}": (f"heat-{k}", shade)
-        for k, shade in enumerate(("#f4f6f8", "#fdead2", "#fbd3a3", "#f6b26f", "#ec8a3c", "#d55e00", "#8f3a00"))
-    },
-    **{
-        f"#0808{k:02x}": (f"heat-ink-{k}", shade)
-        for k, shade in enumerate(("#5b6570", "#1d2329", "#1d2329", "#1d2329", "#1d2329", "#ffffff", "#ffffff"))
-    },
+    **_shades("07", "heat", "#f4f6f8 #fdead2 #fbd3a3 #f6b26f #ec8a3c #d55e00 #8f3a00"),
+    **_shades("08", "heat-ink", "#5b6570 #1d2329 #1d2329 #1d2329 #1d2329 #ffffff #ffffff"),
+    **_shades("09", "tilt", "#0072b2 #7fb8de #dcebf6 #f4f6f8 #fdead2 #f6b26f #c65700"),
+    **_shades("0a", "tilt-ink", "#ffffff #1d2329 #1d2329 #5b6570 #1d2329 #1d2329 #ffffff"),
+    **_shades("0b", "cover", "#ffffff #e3f1ec #b7ddcf #74c0a5 #00785a"),
+    **_shades("0c", "cover-ink", "#5b6570 #1d2329 #1d2329 #1d2329 #ffffff"),
 }
 INK, MUTED, LINE, OVER, CALM, CLOUD = list(COLOURS)[:6]
-HEAT_STEPS = 7
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 WIDE, NARROW = 900, 356
 #: Readers' fonts may be wider than the one that a chart is laid out with: by this factor; and room for a letter.
 WIDER, LETTER = 1.2, 7.6
-#: The heat map leaves room for its explanation beside it.
-MATRIX = 640
+CELL = re.compile(r'<path aria-label="([^"]*)" role="[^"]*" aria-roledescription="cell"([^>]*)/>')
 
 
 def svg(chart: alt.TopLevelMixin, *, label: str) -> str:
@@ -51,91 +51,11 @@ def svg(chart: alt.TopLevelMixin, *, label: str) -> str:
     for stand_in, (name, shade) in COLOURS.items():
         text = text.replace(stand_in, f"var(--{name}, {shade})")
     text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
+    # What a cell of a heat map says, a browser shows when it is pointed at.
+    text = CELL.sub(r"<path\2><title>\1</title></path>", text).replace("<title></title>", "")
     # Every mark would be read out as a number without its place: one sentence for the whole chart says more.
     text = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", text)
     return text.replace("<svg ", f'<svg role="img" aria-label="{_attribute(label)}" ', 1)
-
-
-def matrix(data: Disagreement, *, margin: float, narrow: bool = False) -> alt.TopLevelMixin:
-    """Who disagrees with whom: a heat map with the number in every cell."""
-    size = len(data.names)
-    steps = heat_steps(margin)
-    cells = [
-        {
-            "served": data.names[a],
-            "head": data.names[b],
-            "step": int(np.searchsorted(steps, value, side="right")) if np.isfinite(value) and a != b else 0,
-            "text": "own" if a == b else cell(value),
-        }
-        for a, row in enumerate(data.values)
-        for b, value in enumerate(row.tolist())
-    ]
-    room, limit = (NARROW, 96.0) if narrow else (MATRIX, 190.0)
-    label = _room(data.names, limit)
-    side = min((room - label - 34) / size, 64 if narrow else 88)
-    upright = _fits(data.names, side)
-    base = alt.Chart(alt.InlineData(values=cells)).encode(
-        x=alt.X(
-            "head:N",
-            sort=None,
-            scale=alt.Scale(padding=0.04),
-            title="… served by the head of",
-            axis=alt.Axis(
-                orient="top",
-                labelAngle=0 if upright else -50,
-                labelAlign="center" if upright else "left",
-                labelLimit=80,
-                titlePadding=8 if upright else 26,
-            ),
-        ),
-        y=alt.Y(
-            "served:N",
-            sort=None,
-            scale=alt.Scale(padding=0.04),
-            title="rows of …",
-            axis=alt.Axis(
-                labelLimit=limit / WIDER, minExtent=label, titleAngle=0, titleAlign="right", titleX=-6, titleY=-10
-            ),
-        ),
-    )
-    colour = alt.Color(
-        "step:O",
-        legend=None,
-        scale=alt.Scale(domain=list(range(HEAT_STEPS)), range=[f"#0707{k:02x}" for k in range(HEAT_STEPS)]),
-    )
-    ink = alt.Color(
-        "step:O",
-        legend=None,
-        scale=alt.Scale(domain=list(range(HEAT_STEPS)), range=[f"#0808{k:02x}" for k in range(HEAT_STEPS)]),
-    )
-    squares = base.mark_rect(cornerRadius=2).encode(fill=colour)
-    numbers = base.mark_text(fontSize=min(13, max(8.5, side / 2.7))).encode(text="text:N", fill=ink)
-    chart = alt.layer(squares, numbers).resolve_scale(fill="independent")
-    return _styled(chart.properties(width=side * size, height=min(side, 38) * size), narrow, fit=False)
-
-
-def heat_steps(margin: float) -> list[float]:
-    """Where shades change, as shares: the margin first, then round numbers, always one less than there are shades.
-
-    >>> heat_steps(0.02)
-    [0.02, 0.05, 0.1, 0.25, 0.5, 1.0]
-    """
-    round_numbers = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0]
-    above = [step for step in round_numbers if step > margin] or [margin * k for k in (2, 4, 8, 16, 32)]
-    steps = [margin, *above][: HEAT_STEPS - 1]
-    return steps + [steps[-1] * 2**k for k in range(1, HEAT_STEPS - len(steps))]
-
-
-def cell(value: float) -> str:
-    """A percentage short enough for a cell.
-
-    >>> cell(0.384), cell(-0.02), cell(0.004), cell(31.0)
-    ('+38', '−2', '0', '>999')
-    """
-    if not np.isfinite(value):
-        return wording.MISSING
-    whole = round(100 * value)
-    return ">999" if whole > 999 else f"{whole:+d}".replace("-", wording.MINUS) if whole else "0"
 
 
 def bars(data: Drivers, *, narrow: bool = False) -> alt.TopLevelMixin:
@@ -152,7 +72,7 @@ def bars(data: Drivers, *, narrow: bool = False) -> alt.TopLevelMixin:
             "column:N",
             sort=None,
             title=None,
-            axis=alt.Axis(labelLimit=limit / WIDER, minExtent=_room(data.columns, limit)),
+            axis=alt.Axis(labelLimit=limit / WIDER, minExtent=room_for(data.columns, limit)),
         ),
         x=alt.X(
             "share:Q",
@@ -166,7 +86,7 @@ def bars(data: Drivers, *, narrow: bool = False) -> alt.TopLevelMixin:
     # Square corners: Vega draws round ones by clipping with identifiers, and those of two drawings would clash.
     shares = base.mark_bar(color=CALM, size=15)
     numbers = base.mark_text(align="left", dx=5, color=INK, fontSize=12).encode(text="text:N")
-    return _styled(alt.layer(shares, numbers).properties(height=26 * len(values)), narrow)
+    return styled(alt.layer(shares, numbers).properties(height=26 * len(values)), narrow)
 
 
 def histogram(data: Cloud, *, narrow: bool = False) -> alt.TopLevelMixin:
@@ -211,10 +131,11 @@ def histogram(data: Cloud, *, narrow: bool = False) -> alt.TopLevelMixin:
         fontSize=12,
         fontWeight="bold",
     ).encode(x=alt.X("x:Q", scale=scale), y=alt.Y("y:Q", scale=height), text="text:N")
-    return _styled(alt.layer(cloud, rule, label).properties(height=190), narrow)
+    return styled(alt.layer(cloud, rule, label).properties(height=190), narrow)
 
 
-def _styled(chart: Any, narrow: bool, *, fit: bool = True) -> alt.TopLevelMixin:
+def styled(chart: Any, narrow: bool, *, fit: bool = True) -> alt.TopLevelMixin:
+    """A chart in the page's letters and lines; with ``fit``, as wide as the page."""
     if fit:
         chart = chart.properties(
             width=NARROW if narrow else WIDE, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
@@ -241,14 +162,9 @@ def _styled(chart: Any, narrow: bool, *, fit: bool = True) -> alt.TopLevelMixin:
     return styled
 
 
-def _room(names: tuple[str, ...], limit: float) -> float:
+def room_for(names: tuple[str, ...], limit: float) -> float:
     """Pixels for the longest of these names on an axis, at most ``limit``."""
     return min(limit, LETTER * max(map(len, names)))
-
-
-def _fits(names: tuple[str, ...], side: float) -> bool:
-    """Do the names stand upright above columns this wide?"""
-    return max(map(len, names)) * LETTER <= side
 
 
 def _attribute(text: str) -> str:

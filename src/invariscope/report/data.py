@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from invariscope import wording
-from invariscope.results import Estimate
+from invariscope.results import Estimate, Overlap
 
 Floats = NDArray[np.float64]
 NOTHING = Estimate(math.nan)
@@ -34,6 +35,8 @@ class AuditedData(Protocol):
     def columns(self) -> Sequence[str]: ...
     @property
     def task(self) -> str: ...
+    @property
+    def classes(self) -> Sequence[Any]: ...
     @property
     def target_name(self) -> str: ...
     @property
@@ -57,6 +60,8 @@ class AuditSettings(Protocol):
     def margin(self) -> float: ...
     @property
     def alpha(self) -> float: ...
+    @property
+    def ratio(self) -> str: ...
     @property
     def versions(self) -> Mapping[str, str]: ...
     @property
@@ -122,13 +127,13 @@ class EnvironmentRow:
 def environments(audit: Audited) -> tuple[EnvironmentRow, ...]:
     """One row per environment, in the order of the user's labels."""
     regret, calibration = audit.results.get("regret"), audit.results.get("calibration_variance")
-    dric, risks = audit.results.get("dric"), _risks(audit)
+    cover, risks = overlap_of(audit), _risks(audit)
     place = {} if regret is None else {label: k for k, label in enumerate(regret.labels)}
-    cover = {} if dric is None else {label: k for k, label in enumerate(dric.overlap.labels)}
+    covered = {} if cover is None else {label: k for k, label in enumerate(cover.labels)}
     rows = []
     labels = tuple(audit.data.labels)
     for label, name, size in zip(labels, wording.names(labels), audit.data.sizes, strict=True):
-        k, o = place.get(label), cover.get(label)
+        k, o = place.get(label), covered.get(label)
         estimate = NOTHING if regret is None else regret.per_environment.get(label, NOTHING)
         rows.append(
             EnvironmentRow(
@@ -139,8 +144,8 @@ def environments(audit: Audited) -> tuple[EnvironmentRow, ...]:
                 own_head_loss=math.nan if regret is None or k is None else float(regret.own_loss[k]),
                 regret=estimate,
                 ece=NOTHING if calibration is None else calibration.per_environment.get(label, NOTHING),
-                overlap="" if dric is None or o is None else dric.overlap.verdicts[o],
-                effective=math.nan if dric is None or o is None else float(dric.overlap.pooled[o]),
+                overlap="" if cover is None or o is None else cover.verdicts[o],
+                effective=math.nan if cover is None or o is None else float(cover.pooled[o]),
                 standing=standing(estimate, audit.settings.margin),
             )
         )
@@ -177,7 +182,7 @@ def frame(audit: Audited) -> pd.DataFrame:
         columns["regret_high"] = [r.regret.interval[1] for r in rows]
     if "calibration_variance" in audit.results:
         columns["ece"] = [r.ece.value for r in rows]
-    if "dric" in audit.results:
+    if overlap_of(audit) is not None:
         columns["overlap"] = [r.overlap for r in rows]
     return pd.DataFrame(columns)
 
@@ -247,6 +252,31 @@ def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
             if last - first < most:
                 return tuple(round(k * width, 12) + 0.0 for k in range(first, last + 1))
     return (0.0,)
+
+
+def overlap_of(audit: Audited) -> Overlap | None:
+    """Overlap of the inputs, as DRIC needs it, or else of the representation; ``None`` without density ratios."""
+    for name in ("dric", "transport_gap"):
+        if name in audit.results:
+            found: Overlap = audit.results[name].overlap
+            return found
+    return None
+
+
+def distinct(names: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Names of at most ``limit`` letters that can still be told apart: where beginnings agree, the ends are shown.
+
+    >>> distinct(["station 1, north", "station 2, north", "harbour"], 8)
+    ('…1, nor…', '…2, nor…', 'harbour')
+    """
+    short = [wording.short(name, limit) for name in names]
+    for shared in {text for text in short if short.count(text) > 1}:
+        group = [k for k, text in enumerate(short) if text == shared]
+        common = takewhile(lambda letters: len(set(letters)) == 1, zip(*(names[k] for k in group), strict=False))
+        start = "".join(letters[0] for letters in common).rfind(" ") + 1
+        for k in group if start else ():
+            short[k] = wording.short(f"…{names[k][start:]}", limit)
+    return tuple(short)
 
 
 def _risks(audit: Audited) -> Mapping[Hashable, Estimate]:

@@ -18,6 +18,12 @@ GLOSSARY = {
     "DRIC": "A published criterion that compares predictions between environments after reweighting inputs, "
     "relative to a baseline model (1 = like the baseline).",
     "ECE": "Expected calibration error: how far stated probabilities are from the frequencies observed.",
-    "overlap": "Whether environments have similar inputs. Effective rows are those left over once rows are weighted "
-    "to look like the other environments.",
+    "transport gap": "How far the mean of one environment would move if the relation between representation and target "
+    "were that of another, on the same rows. Zero for every pair if all share one relation.",
+    "density ratio": "How much more likely a row is in one environment than in another. It serves as a weight that "
+    "makes the rows of one look like those of the other.",
+    "overlap": "Whether environments have similar rows. Without it, one cannot be made to look like the other, and "
+    "comparing them is guesswork.",
+    "effective rows": "How many rows still count once they are weighted to look like another environment. Few, when a "
+    "handful of rows has to stand for all.",
 }

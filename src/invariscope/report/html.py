@@ -9,10 +9,16 @@ from typing import Any
 
 from invariscope import wording
 from invariscope.files import write_atomically
-from invariscope.report import charts, record, sections, style
+from invariscope.report import charts, heat_maps, record, sections, style, transport_section
 from invariscope.report.data import Audited
 
-DRAWINGS: dict[str, Callable[..., Any]] = {"matrix": charts.matrix, "bars": charts.bars, "histogram": charts.histogram}
+DRAWINGS: dict[str, Callable[..., Any]] = {
+    "matrix": heat_maps.matrix,
+    "gaps": heat_maps.gaps,
+    "overlaps": heat_maps.overlaps,
+    "bars": charts.bars,
+    "histogram": charts.histogram,
+}
 
 
 def render(audit: Audited) -> str:
@@ -22,6 +28,7 @@ def render(audit: Audited) -> str:
         sections.banner(audit),
         sections.environments(audit),
         sections.disagreement(audit, figure),
+        transport_section.transport(audit, figure),
         sections.drivers(audit, figure),
         sections.influence(audit, figure),
         sections.criteria(audit),
@@ -55,9 +62,9 @@ def figure(name: str, found: Any, caption: str, **options: Any) -> str:
     """A chart in its wide and its narrow form; the style shows the one that fits."""
     draw = DRAWINGS[name]
     wide, narrow = (charts.svg(draw(found, narrow=narrow, **options), label=found.finding) for narrow in (False, True))
-    beside = ' class="beside"' if name == "matrix" else ""
+    kind = "beside" if name == "matrix" else name
     return (
-        f'<figure{beside}>\n<div class="wide">{wide}</div>\n<div class="narrow">{narrow}</div>\n'
+        f'<figure class="{kind}">\n<div class="wide">{wide}</div>\n<div class="narrow">{narrow}</div>\n'
         f"<figcaption>{sections.escaped(caption)}</figcaption>\n</figure>\n"
     )
 

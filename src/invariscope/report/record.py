@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 
 from invariscope import wording
-from invariscope.criteria.registry import CRITERIA
+from invariscope.criteria.registry import CRITERIA, Criterion
 from invariscope.report.data import Audited, EnvironmentRow
-from invariscope.results import DricResult, EnvironmentResult, Estimate, InfluenceResult, RegretResult
+from invariscope.results import (
+    DricResult,
+    EnvironmentResult,
+    Estimate,
+    InfluenceResult,
+    RegretResult,
+    TransportGapResult,
+)
 
 #: Names listed in full before "and N more".
 NAME_LIMIT = 24
@@ -43,11 +50,20 @@ def title_of(name: str) -> str:
     return CRITERIA[name].title if name in CRITERIA else name.replace("_", " ").capitalize()
 
 
+def words_of(name: str) -> Criterion | None:
+    """A criterion's own words, if it is registered."""
+    return CRITERIA.get(name)
+
+
 def _criterion(name: str, result: Any) -> CriterionRow:
-    known = CRITERIA.get(name)
-    interval = wording.span(getattr(result, "interval", (math.nan, math.nan)))
-    value, detail = wording.number(result.value), ""
+    known = words_of(name)
+    value, interval, detail = wording.number(result.value), "", ""
+    if not isinstance(result, TransportGapResult):  # its intervals are those of pairs
+        interval = wording.span(getattr(result, "interval", (math.nan, math.nan)))
     match result:
+        case TransportGapResult():
+            interval = wording.span(result.value_interval)
+            detail = f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}"
         case RegretResult():
             whole = wording.change(Estimate(result.value, result.interval))
             value, _, rest = whole.partition(" (")
@@ -56,7 +72,8 @@ def _criterion(name: str, result: Any) -> CriterionRow:
         case InfluenceResult():
             detail = f"{shuffled(result)}; {wording.pvalue(result.pvalue, len(result.shuffled))}".removeprefix("; ")
         case DricResult():
-            detail = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
+            log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
+            detail = "; ".join(text for text in (log10, shuffled(result)) if text)
         case EnvironmentResult():
             largest = result.per_environment.get(result.worst)
             if largest is not None and math.isfinite(largest.value):
@@ -77,14 +94,14 @@ def _criterion(name: str, result: Any) -> CriterionRow:
     )
 
 
-def shuffled(result: InfluenceResult) -> str:
+def shuffled(result: InfluenceResult | DricResult, digits: int = 3) -> str:
     """The middle 95 % of the shuffles in words, or nothing without shuffles."""
     finite = np.asarray(result.shuffled, np.float64)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
         return ""
     low, high = np.quantile(finite, [0.025, 0.975])
-    return f"{wording.span((float(low), float(high)))} when shuffled"
+    return f"{wording.span((float(low), float(high)), digits)} when shuffled"
 
 
 def outline(audit: Audited) -> str:
@@ -162,6 +179,7 @@ def provenance(audit: Audited) -> tuple[tuple[str, str], ...]:
         ("representation", data.representation),
         ("head", data.head),
         ("features", f"{len(data.columns):,}: {_some(data.columns)}" if len(data.columns) else ""),
+        ("density ratios by", _ratio(audit)),
         ("seed", f"{settings.seed}"),
         ("bootstrap and null draws", f"{settings.n_boot:,}"),
         ("margin", wording.percent(settings.margin)),
@@ -171,6 +189,15 @@ def provenance(audit: Audited) -> tuple[tuple[str, str], ...]:
         ("made", wording.moment(settings.created)),
     ]
     return tuple((what, wording.clean(value)) for what, value in found if value)
+
+
+def _ratio(audit: Audited) -> str:
+    """The estimator of density ratios that was asked for, and what it made of it; empty if none was needed."""
+    made = [getattr(result, "ratio", "") for result in audit.results.values() if hasattr(result, "overlap")]
+    if not made:
+        return ""
+    said = wording.listed(list(dict.fromkeys(text for text in made if text)))
+    return f"{audit.settings.ratio} ({said})" if said else audit.settings.ratio
 
 
 def _some(names: Any) -> str:

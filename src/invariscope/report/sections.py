@@ -68,7 +68,7 @@ def environments(audit: Audited) -> str:
         columns.append(("", "bar", [_bar(row, axis, margin) for row in shown]))
     if "calibration_variance" in audit.results:
         columns.append(("ECE", "number other", _with_intervals([row.ece for row in shown])))
-    if "dric" in audit.results:
+    if data.overlap_of(audit) is not None:
         columns.append(
             ("overlap", "other", [_stacked(row.overlap or wording.MISSING, row.effective_rows) for row in shown])
         )
@@ -112,7 +112,7 @@ def _caption(audit: Audited, rows: Sequence[EnvironmentRow], axis: Axis | None) 
             f"{wording.percent(audit.settings.margin)}; an arrow: the interval goes on. "
             "Filled dot: the interval lies wholly over or under the margin; hollow dot: it contains it."
         )
-    if "dric" in audit.results:
+    if data.overlap_of(audit) is not None:
         parts.append("Numbers at the overlap: effective rows, of all rows.")
     if len(rows) > TABLE_LIMIT:
         parts.append(f"{len(rows) - TABLE_LIMIT:,} more environments are not shown: see the frame or the JSON file.")
@@ -197,17 +197,17 @@ def drivers(audit: Audited, figure: Draw) -> str:
     if found is None:
         if len(regret.columns) == 1:
             name = wording.short(regret.columns[0])
-            return section(kicker, f"One column, {name}, carries all of it", _note("There are no others to compare."))
+            return section(kicker, f"One column, {name}, carries all of it", note("There are no others to compare."))
         return section(
-            kicker, "No difference to attribute", _note("Too little extra loss to say which features carry it.")
+            kicker, "No difference to attribute", note("Too little extra loss to say which features carry it.")
         )
-    note = "Share of the extra loss, all environments together, that each column's weight carries."
+    caption = "Share of the extra loss, all environments together, that each column's weight carries."
     if LEVEL in found.columns:
-        note += f" {LEVEL}: what is left with all columns at their means."
+        caption += f" {LEVEL}: what is left with all columns at their means."
     if found.others:
         verb = "carries" if found.others == 1 else "carry together"
-        note += f" {wording.count(found.others, 'further column')} {verb} {wording.percent(found.rest)}."
-    body = figure("bars", found, note)
+        caption += f" {wording.count(found.others, 'further column')} {verb} {wording.percent(found.rest)}."
+    body = figure("bars", found, caption)
     if found.apart:
         body += '<p class="note">Mostly, by environment over the margin:</p>\n<ul class="note">\n'
         body += "".join(f"<li>{escaped(name)}: {escaped(top)}</li>\n" for name, top in found.apart) + "</ul>\n"
@@ -219,11 +219,11 @@ def influence(audit: Audited, figure: Draw) -> str:
     found = findings.cloud(audit)
     if found is None:
         return ""
-    note = (
+    caption = (
         f"Bars: the index for rows dealt at random into environments of the same sizes, {found.draws:,} times "
         f"(middle 95 %: {wording.span((found.low, found.high))}). Line: the environments as they are. {found.pull}"
     )
-    return section("Influence of each environment on the head", found.finding, figure("histogram", found, note))
+    return section("Influence of each environment on the head", found.finding, figure("histogram", found, caption))
 
 
 def criteria(audit: Audited) -> str:
@@ -268,5 +268,6 @@ def glossary() -> str:
     return section("Glossary", "The words on this page", f'<dl class="words">\n{pairs}</dl>\n')
 
 
-def _note(text: str) -> str:
+def note(text: str) -> str:
+    """A remark in small letters."""
     return f'<p class="note">{escaped(text)}</p>\n'

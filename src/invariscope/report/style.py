@@ -14,6 +14,13 @@ _LIGHT = """
   --heat-6: #8f3a00;
   --heat-ink-0: #5b6570; --heat-ink-1: #1d2329; --heat-ink-2: #1d2329; --heat-ink-3: #1d2329; --heat-ink-4: #1d2329;
   --heat-ink-5: #ffffff; --heat-ink-6: #ffffff;
+  --tilt-0: #0072b2; --tilt-1: #7fb8de; --tilt-2: #dcebf6; --tilt-3: #f1f3f5; --tilt-4: #fdead2; --tilt-5: #f6b26f;
+  --tilt-6: #c65700;
+  --tilt-ink-0: #ffffff; --tilt-ink-1: #1d2329; --tilt-ink-2: #1d2329; --tilt-ink-3: #5b6570; --tilt-ink-4: #1d2329;
+  --tilt-ink-5: #1d2329; --tilt-ink-6: #ffffff;
+  --cover-0: #ffffff; --cover-1: #e3f1ec; --cover-2: #b7ddcf; --cover-3: #74c0a5; --cover-4: #00785a;
+  --cover-ink-0: #5b6570; --cover-ink-1: #1d2329; --cover-ink-2: #1d2329; --cover-ink-3: #1d2329;
+  --cover-ink-4: #ffffff;
 """
 
 _DARK = """
@@ -23,6 +30,13 @@ _DARK = """
   --heat-6: #ffbf85;
   --heat-ink-0: #a3adb8; --heat-ink-1: #e8ecf0; --heat-ink-2: #e8ecf0; --heat-ink-3: #ffffff; --heat-ink-4: #ffffff;
   --heat-ink-5: #14181d; --heat-ink-6: #14181d;
+  --tilt-0: #56b4e9; --tilt-1: #24689a; --tilt-2: #1c3448; --tilt-3: #20272e; --tilt-4: #3a2d1f; --tilt-5: #7d4a18;
+  --tilt-6: #e58432;
+  --tilt-ink-0: #14181d; --tilt-ink-1: #ffffff; --tilt-ink-2: #e8ecf0; --tilt-ink-3: #a3adb8; --tilt-ink-4: #e8ecf0;
+  --tilt-ink-5: #ffffff; --tilt-ink-6: #14181d;
+  --cover-0: #14181d; --cover-1: #1b302a; --cover-2: #1c4a3d; --cover-3: #1b6e57; --cover-4: #2fc796;
+  --cover-ink-0: #a3adb8; --cover-ink-1: #e8ecf0; --cover-ink-2: #e8ecf0; --cover-ink-3: #ffffff;
+  --cover-ink-4: #14181d;
 """
 
 _BASE = """
@@ -45,7 +59,17 @@ _BASE = """
 .invariscope figure.beside { display: flex; gap: 2em; align-items: flex-start; }
 .invariscope figure.beside .wide { flex: 0 1 auto; }
 .invariscope figure.beside figcaption { flex: 1 1 14em; margin-top: 2.2em; }
+.invariscope h3 { font-size: .95em; font-weight: 600; margin-bottom: .4em; }
+.invariscope .pair { display: grid; grid-template-columns: 1fr 1fr; gap: .4em 2em; }
+.invariscope .pair > div { display: grid; grid-row: span 2; grid-template-rows: subgrid; min-width: 0; }
+.invariscope .pair h3 { align-self: end; }
+.invariscope .pair.stacked { display: block; }
+.invariscope .pair.stacked > div { display: block; margin-bottom: 1.6em; }
+.invariscope figure text { pointer-events: none; }
 .invariscope .narrow { display: none; }
+.invariscope details { margin: .8em 0 0; }
+.invariscope summary { cursor: pointer; color: var(--link); font-size: .93em; }
+.invariscope details .scroll { margin-top: .5em; }
 .invariscope ul { margin: .3em 0 0; padding-left: 1.2em; }
 .invariscope li { margin: .15em 0; }
 """
@@ -102,6 +126,10 @@ _TABLES = """
 .invariscope .criteria th, .invariscope .criteria td { vertical-align: top; }
 .invariscope .criteria th:first-child { width: 19%; }
 .invariscope .criteria .value { width: 33%; font-variant-numeric: tabular-nums; }
+.invariscope .gap-list { font-size: .87em; }
+.invariscope .gap-list th + th, .invariscope .gap-list th + td, .invariscope .gap-list td + td { padding-left: .5em; }
+.invariscope .gap-list th, .invariscope .gap-list td { padding-right: .5em; }
+.invariscope .gap-list .name span { max-width: min(15em, 14cqi); }
 .invariscope .pairs { max-width: 44em; overflow-wrap: anywhere; }
 .invariscope dl.particulars { display: grid; font-size: .93em; grid-template-columns: minmax(9em, max-content) 1fr;
   gap: .3em 1.4em; margin: 0; }
@@ -147,6 +175,11 @@ _NARROW = f"""
   .invariscope .wide {{ display: none; }}
   .invariscope .narrow {{ display: block; }}
   .invariscope .narrow svg {{ width: 100%; max-width: 480px; }}
+  .invariscope .pair {{ display: block; }}
+  .invariscope .pair .narrow svg {{ width: auto; }}
+  .invariscope .pair > div {{ display: block; margin-bottom: 1.6em; }}
+  .invariscope .stacked .narrow {{ overflow-x: auto; }}
+  .invariscope .stacked .narrow svg {{ max-width: none; }}
   .invariscope figure.beside {{ display: block; }}
   .invariscope figure.beside figcaption {{ margin-top: .6em; }}
   .invariscope h1 {{ font-size: 1.25em; }}
@@ -154,6 +187,7 @@ _NARROW = f"""
   .invariscope .facts {{ grid-template-columns: 1fr 1fr; }}
   .invariscope .pairs th, .invariscope .pairs td {{ padding-left: .3em; padding-right: .3em; }}
   .invariscope .pairs .name span {{ width: auto; }}
+  .invariscope .gap-list .name span {{ max-width: 8em; -webkit-line-clamp: 4; }}
   .invariscope .criteria thead {{ display: none; }}
   .invariscope .criteria, .invariscope .criteria tbody, .invariscope .criteria tr, .invariscope .criteria th,
   .invariscope .criteria td {{ display: block; width: 100%; border: 0; padding: 0; }}

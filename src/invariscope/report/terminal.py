@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from invariscope import wording
-from invariscope.report import data, record
+from invariscope.report import data, record, transport
 from invariscope.report.data import Audited, EnvironmentRow
 
 #: Environments shown; the frame has them all.
@@ -72,7 +72,7 @@ def _environments(audit: Audited, rows: Sequence[EnvironmentRow]) -> RenderableT
         add("regret", [Text(wording.change(row.regret), STANDING_STYLES.get(row.standing, "")) for row in shown])
     if "calibration_variance" in audit.results:
         add("ECE", [Text(text) for text in wording.aligned([row.ece.value for row in shown], 2)])
-    if "dric" in audit.results:
+    if data.overlap_of(audit) is not None:
         add("overlap", [Text(row.overlap_words) for row in shown], right=False)
     for k, row in enumerate(shown):
         grid.add_row(_name(row.name), *(cells[k] for cells in columns))
@@ -91,6 +91,7 @@ def _name(name: str) -> Text:
 def _footnotes(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> list[RenderableType]:
     lines = [
         *((wording.MISSING, reason) for reason in record.reasons(audit, rows)),
+        ("Transport gap:", transport.in_short(audit)),
         ("Published criteria:", _published(audit)),
         ("Classical criteria, of the model's own predictions:", _classical(audit)),
         *(("Note:", note) for note in record.notes(audit)),
@@ -106,7 +107,12 @@ def _footnotes(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> list[Rendera
 def _published(audit: Audited) -> str:
     parts = []
     if "dric" in audit.results:
-        parts.append(f"DRIC {wording.number(audit.results['dric'].value, 2)} (the page says what it can tell)")
+        dric = audit.results["dric"]
+        value, span, against = wording.number(dric.value, 2), wording.span(dric.interval, 2), record.shuffled(dric, 2)
+        if span == f"{value} … {value}":  # of the baseline itself: 1, whatever the rows
+            span = against = ""
+        known = (f" ({span})" if span else "") + (f" against {against}" if against else "")
+        parts.append(f"DRIC {value}{known} (the page says what it can tell)")
     if "influence_index" in audit.results:
         result = audit.results["influence_index"]
         against = record.shuffled(result)

@@ -1,0 +1,145 @@
+"""What an estimator of density ratios is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from invariscope.environments import Environments
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows an estimator is fitted on, environment after environment.
+
+    ``X`` (n, d) has its columns in units of their spread over all rows, constant ones left out; environment ``k`` is
+    rows ``offsets[k]:offsets[k + 1]``; ``weight`` (n,), all positive, counts rows (``None``: every row once).
+    """
+
+    X: Floats
+    offsets: Integers
+    weight: Floats | None = None
+
+    @property
+    def environments(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def codes(self) -> Integers:
+        """Environment number of every row."""
+        return np.repeat(np.arange(self.environments), np.diff(self.offsets))
+
+    @property
+    def totals(self) -> Floats:
+        """Rows every environment stands for."""
+        if self.weight is None:
+            return np.diff(self.offsets).astype(np.float64)
+        return np.add.reduceat(self.weight, self.offsets[:-1])
+
+    def of(self, environment: int) -> slice:
+        return slice(int(self.offsets[environment]), int(self.offsets[environment + 1]))
+
+    def take(self, kept: NDArray[np.bool_]) -> Rows:
+        """The rows of a mask, still grouped."""
+        sizes = np.add.reduceat(kept, self.offsets[:-1], dtype=np.intp)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        return Rows(self.X[kept], offsets, None if self.weight is None else self.weight[kept])
+
+    def reweighted(self, weight: Floats) -> Rows:
+        """The same rows, row i counted ``weight[i]`` times; rows of weight 0 leave."""
+        kept = weight > 0
+        if kept.all():
+            return replace(self, weight=weight)
+        return replace(self, weight=weight).take(kept)
+
+    def relabelled(self, order: Integers) -> Rows:
+        """The rows dealt anew: sizes stay, row ``order[i]`` is put in place i."""
+        return Rows(self.X[order], self.offsets, None if self.weight is None else self.weight[order])
+
+
+class Fit(Protocol):
+    """A fitted estimator. All environments come from one fit: pairs are differences of columns of ``log_densities``."""
+
+    @property
+    def description(self) -> str:
+        """What was fitted, in words."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the user, whole sentences."""
+        ...
+
+    @property
+    def held_out(self) -> Floats | None:
+        """Log densities at the rows it was fitted on, each by a fit that did not see it; ``None`` if all were seen."""
+        ...
+
+    def log_densities(self, X: Floats) -> Floats:
+        """log p_e(x) up to a term common to all environments, (n, E), for rows in the units of :class:`Rows`.
+
+        Corrected for the environments' sizes: adding rows to an environment does not move its column.
+        """
+        ...
+
+    def again(self, rows: Rows) -> Fit:
+        """The same choices (basis, bandwidth, penalty, ...) fitted to other rows: folds, bootstrap, shuffles."""
+        ...
+
+
+Estimator = Callable[[Rows, np.random.Generator], Fit]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Takes the user's columns to those of :class:`Rows`: centred, in units of their spread, constant ones left out.
+
+    With ``axes`` (d, k), the columns are the first singular directions of the centred columns instead.
+    """
+
+    columns: int
+    kept: Integers
+    centre: Floats
+    scale: Floats
+    axes: Floats | None = None
+
+    @classmethod
+    def of(cls, data: Environments, svd: int | None = None) -> Units:
+        shifted = data.X - data.blocks.shift
+        mean = np.average(shifted, axis=0, weights=data.weight)
+        shifted -= mean
+        scale = np.sqrt(np.average(shifted**2, axis=0, weights=data.weight))
+        centre = data.blocks.shift + mean
+        kept = np.flatnonzero(scale > 1e-12 * np.maximum(np.abs(centre), 1e-300))
+        if not kept.size:  # nothing moves: one column of zeros says so
+            kept, scale = np.array([0]), np.ones(len(scale))
+        units = cls(len(centre), kept, centre[kept], scale[kept])
+        if svd is None or svd >= len(kept):
+            return units
+        shifted = shifted[:, kept]
+        weighted = shifted if data.weight is None else shifted * data.weight[:, None]
+        variances, axes = scipy.linalg.eigh(
+            weighted.T @ shifted / data.rows.sum(), subset_by_index=(len(kept) - svd, len(kept) - 1)
+        )
+        return cls(len(centre), kept, centre[kept], np.sqrt(np.maximum(variances[::-1], 1e-300)), axes[:, ::-1])
+
+    def apply(self, X: NDArray[np.generic]) -> Floats:
+        out = np.asarray(X[:, self.kept], dtype=np.float64) - self.centre
+        if self.axes is not None:
+            out = out @ self.axes
+        out /= self.scale
+        return out
+
+
+def rows_of(data: Environments, units: Units) -> Rows:
+    """What an estimator sees of the data."""
+    rows = Rows(units.apply(data.X), data.offsets)
+    return rows if data.weight is None else rows.reweighted(data.weight)

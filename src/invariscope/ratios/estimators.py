@@ -1,0 +1,38 @@
+"""Estimators of density ratios by name, imported when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from invariscope.errors import InputError
+from invariscope.ratios.estimator import Estimator
+
+#: name → module and function
+ESTIMATORS = {
+    "logistic": ("logistic", "fit_logistic"),
+    "gaussian": ("gaussian", "fit_gaussian"),
+    "mlp": ("classifiers", "fit_mlp"),
+    "forest": ("classifiers", "fit_forest"),
+    "boosting": ("classifiers", "fit_boosting"),
+    "ulsif": ("least_squares", "fit_ulsif"),
+    "rulsif": ("least_squares", "fit_rulsif"),
+    "kliep": ("kliep", "fit_kliep"),
+    "kmm": ("kmm", "fit_kmm"),
+}
+
+
+def estimator_of(estimator: Any) -> Estimator:
+    """The estimator of a name, or one made of a scikit-learn classifier."""
+    if isinstance(estimator, str):
+        if estimator not in ESTIMATORS:
+            raise InputError(
+                f'density ratio estimator "{estimator}" is unknown: there are {", ".join(ESTIMATORS)}, '
+                "or pass a scikit-learn classifier"
+            )
+        module, function = ESTIMATORS[estimator]
+        found: Estimator = getattr(importlib.import_module(f"invariscope.ratios.{module}"), function)
+        return found
+    from invariscope.ratios.classifiers import classifier_estimator
+
+    return classifier_estimator(estimator)

@@ -1,0 +1,117 @@
+"""Do the environments cover the same ground? What the density ratios say about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special
+
+from invariscope.environments import Environments
+from invariscope.results import Floats, Overlap
+
+GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none
+OUT_OF_REACH = 1e4  # of a ratio: where another environment is so much rarer, it has no rows to stand in with
+CAP = 20.0  # a row that stands for more than this many others is called heavy
+UNCALIBRATED = 0.1  # mean distance of predicted and found shares from which a remark is made
+BINS = 10  # of predicted shares, for the check of calibration
+FAR = 1e6  # of a log ratio: a known one may be infinite
+SMALLEST = 1e-300
+LARGEST_LOG_RATIO = 150.0  # sums of squares of exp() of more than about 340 are infinite
+
+
+def ratios_within(scores: Floats, environment: int) -> Floats:
+    """ρ_{a,b}(x) for all a, at the rows of environment b whose log densities are ``scores``: (n_b, E)."""
+    return np.asarray(np.exp(np.minimum(scores - scores[:, [environment]], LARGEST_LOG_RATIO)))
+
+
+def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
+    """How much of every environment is left when it is weighted to look like each other one, and like all others.
+
+    That is Kish's effective sample size (Σρ)² / Σρ² as a share of the rows, times the mean of ρ, or one over it, where
+    that is below 1 (rows that never reach the other environment have equal weights, near 0 or, from some estimators,
+    all huge), times the share of the other environment's rows that lie where these ones have any.
+    """
+    count = len(data)
+    shape = (count, count)
+    effective, mean_ratio, largest, beyond_cap, reached = (np.empty(shape) for _ in range(5))
+    pooled = np.empty(count)
+    share = data.rows / data.rows.sum()
+    for b in range(count):
+        rows = slice(int(data.offsets[b]), int(data.offsets[b + 1]))
+        weight = np.ones(rows.stop - rows.start) if data.weight is None else data.weight[rows]
+        logs = np.clip(log_densities[rows] - log_densities[rows, b][:, None], -FAR, FAR)[weight > 0]
+        weight = weight[weight > 0]
+        others = np.where(np.arange(count) == b, 0.0, share)
+        all_others = scipy.special.logsumexp(logs, axis=1, b=others / others.sum())
+        logs = np.column_stack([logs, all_others])
+        top = logs.max(axis=0)  # in units of the largest: what is left of far-off environments would be 0 / 0
+        ratio = np.exp(logs - top)
+        mean = weight @ ratio / weight.sum()
+        average = mean * np.exp(np.minimum(top, LARGEST_LOG_RATIO))
+        kept = mean**2 / (weight @ ratio**2 / weight.sum()) * np.minimum(average, 1.0 / np.maximum(average, SMALLEST))
+        effective[:, b], pooled[b] = kept[:-1], kept[-1]
+        mean_ratio[:, b] = average[:-1]
+        largest[:, b] = 1.0 / (weight @ ratio[:, :-1])
+        beyond_cap[:, b] = weight @ (logs[:, :-1] > np.log(CAP)) / weight.sum()
+        reached[b] = weight @ (logs[:, :-1] > -np.log(OUT_OF_REACH)) / weight.sum()
+    effective *= reached
+    others = np.where(np.eye(count, dtype=bool), 0.0, data.rows[:, None])
+    pooled *= (others * reached).sum(axis=0) / others.sum(axis=0)
+    return Overlap(
+        labels=data.labels,
+        effective=effective,
+        effective_rows=effective * data.rows,
+        mean_ratio=mean_ratio,
+        largest=largest,
+        beyond_cap=beyond_cap,
+        reached=reached,
+        cap=CAP,
+        calibration=_calibration(data, log_densities),
+        pair_verdicts=tuple(tuple(_verdict(share) for share in row) for row in effective),
+        pooled=pooled,
+        verdicts=tuple(_verdict(share) for share in pooled),
+    )
+
+
+def remarks(overlap: Overlap) -> tuple[str, ...]:
+    """What a user should know before trusting the ratios, in sentences."""
+    notes = []
+    apart = [str(label) for label, verdict in zip(overlap.labels, overlap.verdicts, strict=True) if verdict == "none"]
+    pairs = [
+        f"{overlap.labels[b]} for {overlap.labels[a]}"
+        for a, row in enumerate(overlap.pair_verdicts)
+        for b, verdict in enumerate(row)
+        if verdict == "none"
+    ]
+    if apart:
+        notes.append(f"Hardly any overlap of {', '.join(apart)} with the others: ratios there are noise.")
+    elif pairs:
+        named = ", ".join(pairs[:6]) + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
+        notes.append(f"Hardly any overlap where rows of one environment stand in for another: {named}.")
+    off = [str(label) for label, d in zip(overlap.labels, overlap.calibration, strict=True) if d > UNCALIBRATED]
+    if off:
+        notes.append(
+            f"The predicted share of {', '.join(off)} is off by {overlap.calibration.max():.0%} on average: "
+            "the estimator does not suit these rows; try another."
+        )
+    return tuple(notes)
+
+
+def _calibration(data: Environments, log_densities: Floats) -> Floats:
+    """Mean distance between predicted and found shares of an environment, over rows of similar prediction."""
+    scores = log_densities + np.log(data.rows)
+    scores -= scores.max(axis=1, keepdims=True)
+    predicted = np.exp(scores)
+    predicted /= predicted.sum(axis=1, keepdims=True)
+    codes, weight = data.codes, data.weight
+    total = data.rows.sum()
+    distances = np.empty(len(data))
+    for e in range(len(data)):
+        group = np.minimum((predicted[:, e] * BINS).astype(np.intp), BINS - 1)
+        counts = np.ones(len(group)) if weight is None else weight
+        surplus = np.bincount(group, weights=counts * (predicted[:, e] - (codes == e)), minlength=BINS)
+        distances[e] = np.abs(surplus).sum() / total
+    return distances
+
+
+def _verdict(share: float) -> str:
+    return "good" if share >= GOOD else "weak" if share >= WEAK else "none"

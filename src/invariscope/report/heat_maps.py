@@ -1,0 +1,257 @@
+"""Heat maps with the number in every cell: who disagrees with whom, whose mean would move, whose rows overlap.
+
+What is drawn comes ready from :mod:`.findings` and :mod:`.transport`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+import altair as alt
+import numpy as np
+
+from invariscope import wording
+from invariscope.report.charts import LETTER, MUTED, NARROW, WIDE, WIDER, room_for, styled
+from invariscope.report.data import distinct
+from invariscope.report.findings import Disagreement
+from invariscope.report.transport import COVER_STEPS, GAP_STEPS, SIDE_BY_SIDE, Cover, GapPair, Gaps
+
+HEAT_STEPS = 7
+#: One heat map leaves room for its explanation beside it; of two, each has half of the page.
+MATRIX, HALF = 640, 436
+#: Smallest width and usual height of a cell with several lines, and the height of a line.
+LEAST, HEIGHT, LINE_HEIGHT = 46.0, 48.0, 13.0
+#: Titles of the rows of two heat maps that share a frame.
+MOVED, ALIKE = "mean of …", "to look like …"
+#: Stand-in colours of shades and of the text on them, by the second digit (see :data:`.charts.COLOURS`).
+HEAT, TILT, COVER = ("07", "08", HEAT_STEPS), ("09", "0a", GAP_STEPS), ("0b", "0c", len(COVER_STEPS) + 1)
+#: Shades of cells without a colour: outlined by dashes, or nothing at all.
+DASHED, BLANK = -1, -2
+
+Lines = tuple[str, ...]
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its shade, its lines of text, and what it says when pointed at."""
+
+    row: str
+    column: str
+    step: int
+    lines: Lines
+    told: str = ""
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The outline of a heat map: pixels for the names of rows and at most for one, width and height of a cell."""
+
+    label: float
+    limit: float
+    side: float
+    height: float
+
+
+def matrix(data: Disagreement, *, margin: float, narrow: bool = False) -> alt.TopLevelMixin:
+    """Who disagrees with whom."""
+    steps = heat_steps(margin)
+    cells = [
+        Cell(
+            row=data.names[a],
+            column=data.names[b],
+            step=int(np.searchsorted(steps, value, side="right")) if np.isfinite(value) and a != b else 0,
+            lines=("own" if a == b else cell(value),),
+        )
+        for a, row in enumerate(data.values)
+        for b, value in enumerate(row.tolist())
+    ]
+    limit = 96.0 if narrow else 190.0
+    label = room_for(data.names, limit)
+    side = _side(data.names, NARROW if narrow else MATRIX, label, narrow)
+    frame = Frame(label, limit, side, min(side, 38.0))
+    return _drawn(cells, frame, ("rows of …", "… served by the head of"), HEAT, narrow)
+
+
+def gaps(data: Gaps, *, narrow: bool = False) -> alt.TopLevelMixin:
+    """Whose mean would move under whose relation; sure gaps bold and with an asterisk, refused ones dashed."""
+    frame = _pair_frame(data.names, narrow)
+    lines = _fitting({(p.moved, p.borrowed): _gap_lines(data, p) for p in data.ranked}, frame.side)
+    cells = [
+        Cell(data.names[a], data.names[b], BLANK, ("own",), told=f"{data.names[a]} as it is")
+        if pair is None
+        else Cell(
+            row=pair.moved,
+            column=pair.borrowed,
+            step=DASHED if pair.refused else int(data.steps[a, b]),
+            lines=lines[pair.moved, pair.borrowed],
+            told=data.told(pair),
+            strong=pair.sure,
+        )
+        for a, row in enumerate(data.pairs)
+        for b, pair in enumerate(row)
+    ]
+    return _drawn(cells, frame, (MOVED, "… with the relation of"), TILT, narrow)
+
+
+def overlaps(data: Cover, *, narrow: bool = False) -> alt.TopLevelMixin:
+    """How many rows of one environment still count when they are weighted to look like another."""
+    frame = _pair_frame(data.names, narrow)
+    pairs = [pair for row in data.pairs for pair in row if pair is not None]
+    lines = _fitting({(p.moved, p.borrowed): _overlap_lines(p) for p in pairs}, frame.side)
+    cells = [
+        Cell(data.names[a], data.names[b], BLANK, ("own",), told=f"{data.names[a]} looks like itself")
+        if pair is None
+        else Cell(
+            row=pair.moved,
+            column=pair.borrowed,
+            step=int(data.steps[a, b]) or DASHED,
+            lines=lines[pair.moved, pair.borrowed],
+            told=data.told(pair),
+        )
+        for a, row in enumerate(data.pairs)
+        for b, pair in enumerate(row)
+    ]
+    return _drawn(cells, frame, (ALIKE, "… rows of"), COVER, narrow)
+
+
+def heat_steps(margin: float) -> list[float]:
+    """Where shades change, as shares: the margin first, then round numbers, always one less than there are shades.
+
+    >>> heat_steps(0.02)
+    [0.02, 0.05, 0.1, 0.25, 0.5, 1.0]
+    """
+    round_numbers = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0]
+    above = [step for step in round_numbers if step > margin] or [margin * k for k in (2, 4, 8, 16, 32)]
+    steps = [margin, *above][: HEAT_STEPS - 1]
+    return steps + [steps[-1] * 2**k for k in range(1, HEAT_STEPS - len(steps))]
+
+
+def cell(value: float) -> str:
+    """A percentage short enough for a cell.
+
+    >>> cell(0.384), cell(-0.02), cell(0.004), cell(31.0)
+    ('+38', '−2', '0', '>999')
+    """
+    if not np.isfinite(value):
+        return wording.MISSING
+    whole = round(100 * value)
+    return ">999" if whole > 999 else f"{whole:+d}".replace("-", wording.MINUS) if whole else "0"
+
+
+def _gap_lines(data: Gaps, pair: GapPair) -> list[Lines]:
+    """What a cell may say, longest first."""
+    if pair.refused:
+        why = ("no", "overlap") if pair.overlap == "none" else ("too few", "rows")
+        return [(" ".join(why),), why, (wording.MISSING,)]
+    gap = data.text(pair.gap) + ("*" if pair.sure else "")
+    if not data.several or not pair.moving:
+        return [(gap,)] * 3
+    return [(gap, pair.moving), (gap, wording.short(pair.moving, 8)), (gap, wording.short(pair.moving, 5))]
+
+
+def _overlap_lines(pair: GapPair) -> list[Lines]:
+    effective, rows = f"{pair.effective:,.0f}", f"of {pair.rows:,.0f}"
+    return [(f"{effective} {rows}", pair.overlap), (effective, rows, pair.overlap), (effective, pair.overlap)]
+
+
+def _fitting(choices: dict[Place, list[Lines]], side: float) -> dict[Place, Lines]:
+    """The same choice for all cells: the first that is readable in a cell this wide, or the last."""
+    count = min(map(len, choices.values()))
+    pick = next((k for k in range(count) if min(_font(c[k], side) for c in choices.values()) >= 10.0), count - 1)
+    return {place: lines[pick] for place, lines in choices.items()}
+
+
+def _font(lines: Lines, side: float) -> float:
+    """The size of letters that fits the longest line into a cell, at most 13 pixels."""
+    return min(13.0, side / 2.7, (side - 4.0) / (0.6 * max(map(len, lines))))
+
+
+def _shortened(names: tuple[str, ...], pixels: float) -> str:
+    """The expression by which Vega finds the short form of a name."""
+    short = distinct(names, int(pixels / LETTER * WIDER))
+    return f"({json.dumps(dict(zip(names, short, strict=True)))})[datum.label]"
+
+
+def _side(names: tuple[str, ...], room: float, label: float, narrow: bool) -> float:
+    return min((room - label - 34) / len(names), 64 if narrow else 88)
+
+
+def _pair_frame(names: tuple[str, ...], narrow: bool) -> Frame:
+    """Heat maps that stand side by side, or one below the other: the same frame, so that their rows are level."""
+    half = len(names) <= SIDE_BY_SIDE
+    limit = 100.0 if narrow or half else 190.0
+    label = room_for((*names, ALIKE), limit)
+    side = _side(names, NARROW if narrow else HALF if half else WIDE, label, narrow)
+    return Frame(label, limit, max(LEAST, side), HEIGHT)
+
+
+def _drawn(
+    cells: list[Cell], frame: Frame, titles: tuple[str, str], palette: tuple[str, str, int], narrow: bool
+) -> alt.TopLevelMixin:
+    fill, ink, shades = palette
+    names = tuple(dict.fromkeys(cell.row for cell in cells))
+    upright = max(map(len, names)) * LETTER <= frame.side - 8  # clear of the title of the rows
+    values = [
+        asdict(cell)
+        | {
+            "text": "\n".join(cell.lines),
+            "weight": "bold" if cell.strong else "normal",
+            "dy": -LINE_HEIGHT * (len(cell.lines) - 1) / 2,
+        }
+        for cell in cells
+    ]
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        x=alt.X(
+            "column:N",
+            sort=None,
+            scale=alt.Scale(padding=0.04),
+            title=titles[1],
+            axis=alt.Axis(
+                orient="top",
+                labelAngle=0 if upright else -50,
+                labelAlign="center" if upright else "left",
+                labelLimit=80,
+                labelExpr=_shortened(names, 80.0),
+                titlePadding=8 if upright else 26,
+            ),
+        ),
+        y=alt.Y(
+            "row:N",
+            sort=None,
+            scale=alt.Scale(padding=0.04),
+            title=titles[0],
+            axis=alt.Axis(
+                labelLimit=frame.limit / WIDER,
+                labelExpr=_shortened(names, frame.limit / WIDER),
+                minExtent=frame.label,
+                titleAngle=0,
+                titleAlign="right",
+                titleX=-6,
+                titleY=-10,
+            ),
+        ),
+    )
+    steps = [BLANK, DASHED, *range(shades)]
+
+    def coloured(first: str, code: str) -> alt.Fill:
+        colours = [first, first, *(f"#{code}{code}{k:02x}" for k in range(shades))]
+        return alt.Fill("step:O", legend=None, scale=alt.Scale(domain=steps, range=colours))
+
+    squares = base.mark_rect(cornerRadius=2, ariaRoleDescription="cell").encode(
+        fill=coloured("transparent", fill), description="told:N"
+    )
+    dashes = base.mark_rect(cornerRadius=2, stroke=MUTED, strokeDash=[3, 3], filled=False, aria=False)
+    texts = base.mark_text(
+        fontSize=max(8.5, min(_font(cell.lines, frame.side) for cell in cells)),
+        fontWeight=alt.ExprRef("datum.weight"),
+        dy=alt.ExprRef("datum.dy"),
+        lineBreak="\n",
+        lineHeight=LINE_HEIGHT,
+        aria=False,
+    ).encode(text="text:N", fill=coloured(MUTED, ink))
+    layers = alt.layer(squares, dashes.transform_filter(f"datum.step === {DASHED}"), texts)
+    chart = layers.resolve_scale(fill="independent")
+    return styled(chart.properties(width=frame.side * len(names), height=frame.height * len(names)), narrow, fit=False)

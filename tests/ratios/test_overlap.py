@@ -1,0 +1,80 @@
+"""Overlap diagnostics: against loops, closed forms, and the words for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariscope.environments import Environments
+from invariscope.ratios.overlap import BINS, CAP, overlap_of, ratios_within
+from tests.reference import ratios as reference
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_the_loops(weighted: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    code = rng.permutation(np.repeat([0, 1, 2], [20, 35, 50]))
+    weight = rng.integers(1, 4, len(code)).astype(float) if weighted else None
+    data = Environments(rng.normal(size=(len(code), 2)), None, code, weight)
+    scores = 2.0 * rng.normal(size=(len(code), 3))
+    found = overlap_of(data, scores)
+    counts = np.ones(len(code)) if data.weight is None else data.weight
+    given = (scores.tolist(), data.codes.tolist(), counts.tolist(), 3)
+    for name, expected in reference.overlap(*given, CAP).items():
+        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(found.effective_rows, found.effective * data.rows, rtol=1e-12)
+    np.testing.assert_allclose(found.calibration, reference.calibration(*given, BINS), rtol=1e-10)
+
+
+def test_closed_form_of_a_shift(seed: int) -> None:
+    """(E ρ)² / E ρ² = exp(−δ²) for unit Gaussians a shift δ apart, with the true ratio; verdicts follow it."""
+    rng = np.random.default_rng(seed)
+    code = np.repeat([0, 1], 40_000)
+    for shift, verdict in ((0.5, "good"), (1.3, "weak"), (4.0, "none")):
+        x = rng.normal(size=80_000) + shift * code
+        scores = np.column_stack([-0.5 * x**2, -0.5 * (x - shift) ** 2])
+        found = overlap_of(Environments(x[:, None], None, code), scores)
+        if shift < 1:
+            np.testing.assert_allclose(found.effective[[0, 1], [1, 0]], np.exp(-(shift**2)), atol=0.03)
+            np.testing.assert_allclose(found.mean_ratio, 1.0, atol=0.03)
+        np.testing.assert_allclose(np.diag(found.effective), 1.0)
+        assert found.pair_verdicts[0][1] == found.pair_verdicts[1][0] == verdict
+        assert found.verdicts == (verdict, verdict)
+        assert np.all(found.calibration < 0.01)  # the true ratio is calibrated
+
+
+def test_a_row_that_carries_all_the_weight_is_seen() -> None:
+    scores = np.zeros((200, 2))
+    scores[0, 1] = 10.0
+    found = overlap_of(Environments(np.zeros((200, 1)), None, np.repeat(["a", "b"], 100)), scores)
+    heavy = np.exp(10.0)
+    assert found.largest[1, 0] == pytest.approx(heavy / (heavy + 99))
+    assert found.beyond_cap[1, 0] == 0.01
+    assert found.beyond_cap[0, 1] == 0.0
+    assert found.pair_verdicts[1][0] == "none"
+
+
+def test_a_ratio_turned_round_is_not_calibrated(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    code = np.repeat([0, 1], 2000)
+    x = rng.normal(size=4000) + code
+    scores = np.column_stack([-0.5 * x**2, -0.5 * (x - 1) ** 2])
+    data = Environments(x[:, None], None, code)
+    assert np.all(overlap_of(data, scores).calibration < 0.04)
+    assert np.all(overlap_of(data, scores[:, ::-1]).calibration > 0.2)
+
+
+def test_densities_that_are_known_to_be_zero() -> None:
+    data = Environments(np.zeros((4, 1)), None, ["a", "a", "b", "b"])
+    found = overlap_of(data, np.array([[0.0, -np.inf], [0.0, -np.inf], [-np.inf, 0.0], [-np.inf, 0.0]]))
+    assert found.verdicts == ("none", "none")
+    np.testing.assert_array_equal(found.mean_ratio, np.eye(2))
+    np.testing.assert_array_equal(found.calibration, 0.0)
+
+
+def test_huge_ratios_do_not_overflow() -> None:
+    data = Environments(np.zeros((4, 1)), None, ["a", "a", "b", "b"])
+    scores = np.array([[0.0, 1e5], [0.0, -1e5], [1e5, 0.0], [-1e5, 0.0]])
+    found = overlap_of(data, scores)
+    assert np.isfinite(found.effective).all()
+    assert np.isfinite(ratios_within(scores[:2], 0)).all()

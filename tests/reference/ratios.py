@@ -1,0 +1,62 @@
+"""Density ratios by explicit loops: the multinomial loss, overlap diagnostics, normal densities, calibration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def multinomial_loss(B: list, codes: list, counts: list, weight: list, bias: list, ridge: float) -> float:
+    """Σ w [ log Σ exp s − s_own ] + ½ ridge Σ W²."""
+    total = 0.0
+    for row, code, count in zip(B, codes, counts, strict=True):
+        scores = [b + sum(w * x for w, x in zip(ws, row, strict=True)) for ws, b in zip(weight, bias, strict=True)]
+        total += count * (math.log(sum(math.exp(s) for s in scores)) - scores[code])
+    return total + 0.5 * ridge * sum(w * w for ws in weight for w in ws)
+
+
+def log_normal(x: list, mean: list, covariance: list) -> float:
+    """log N(x; mean, covariance)."""
+    shift = np.array(x) - np.array(mean)
+    quadratic = float(shift @ np.linalg.inv(np.array(covariance)) @ shift)
+    return -0.5 * quadratic - 0.5 * math.log(np.linalg.det(np.array(covariance))) - len(x) / 2 * math.log(2 * math.pi)
+
+
+def overlap(log_densities: list, codes: list, counts: list, environments: int, cap: float) -> dict:
+    """Effective share, mean, largest share of weight and share beyond the cap of ρ_{a,b} over the rows of b."""
+    shape = (environments, environments)
+    found = {name: np.zeros(shape) for name in ("effective", "mean_ratio", "largest", "beyond_cap", "reached")}
+    for a in range(environments):
+        for b in range(environments):
+            ratios, weights = [], []
+            for scores, code, count in zip(log_densities, codes, counts, strict=True):
+                if code == b:
+                    ratios.append(math.exp(scores[a] - scores[b]))
+                    weights.append(count)
+            n = sum(weights)
+            total = sum(w * r for w, r in zip(weights, ratios, strict=True))
+            squares = sum(w * r * r for w, r in zip(weights, ratios, strict=True))
+            inside = [s[a] - s[b] <= math.log(1e4) for s, c in zip(log_densities, codes, strict=True) if c == a]
+            weights_a = [w for w, c in zip(counts, codes, strict=True) if c == a]
+            reached = sum(w for w, i in zip(weights_a, inside, strict=True) if i) / sum(weights_a)
+            found["reached"][a, b] = reached
+            found["mean_ratio"][a, b] = total / n
+            found["effective"][a, b] = total**2 / squares / n * min(total / n, n / total) * reached
+            found["largest"][a, b] = max(ratios) / total
+            found["beyond_cap"][a, b] = sum(w for w, r in zip(weights, ratios, strict=True) if r > cap) / n
+    return found
+
+
+def calibration(log_densities: list, codes: list, counts: list, environments: int, bins: int) -> list:
+    """Mean over rows of |mean predicted share − share found| in bins of the predicted share."""
+    sizes = [sum(w for w, c in zip(counts, codes, strict=True) if c == e) for e in range(environments)]
+    distances = []
+    for e in range(environments):
+        surplus = [0.0] * bins
+        for scores, code, count in zip(log_densities, codes, counts, strict=True):
+            odds = [math.exp(s) * n for s, n in zip(scores, sizes, strict=True)]
+            share = odds[e] / sum(odds)
+            surplus[min(int(share * bins), bins - 1)] += count * (share - (code == e))
+        distances.append(sum(abs(s) for s in surplus) / sum(sizes))
+    return distances

@@ -1,0 +1,97 @@
+"""Coverage, size, power, double robustness and bias of the transport gap, over simulations with a known truth.
+
+Limits are the requirements (coverage 92–97 %, size at most 7 %) plus a band of 3.5 Monte-Carlo standard errors.
+The tables of the documentation come from ``transport_gap_grid`` beside this file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import invariscope.blocks
+from invariscope.criteria.transport_gap import transport_gap
+from tests.statistical.coverage_grid import World
+from tests.statistical.transport_gap_grid import NORMAL_SHIFT, SHIFT, quadratic_world, simulate, true_gaps
+
+pytestmark = pytest.mark.statistical
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch):
+    """Small data sets by the thousand: starting threads would take most of the time. Results do not depend on it."""
+    monkeypatch.setattr(invariscope.blocks, "workers", lambda: 1)
+
+
+def band(rate, runs):
+    """3.5 standard errors of a rate."""
+    return 3.5 * np.sqrt(rate * (1 - rate) / runs)
+
+
+# --- coverage, size and the index -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("task", "rows"), [("regression", (200,) * 3), ("binary", (300,) * 2), ("regression", (100, 300, 900))]
+)
+def test_under_invariance(task, rows, seed):
+    """Laws of z, and noise, differ between environments; E[Y | z] does not."""
+    runs = 60
+    found = simulate(World(task, rows, 3, shift=SHIFT), runs, np.random.default_rng(seed), n_boot=99)
+    # pairs of one data set are hardly independent: their rate is judged as if it were that of one pair
+    assert 0.92 - band(0.92, runs) <= found.pooled <= 0.97 + band(0.97, runs)
+    assert found.rejected <= 0.07 + band(0.07, runs)
+    assert np.nanmax(np.abs(found.standardised_bias)) < 0.2 + 4 / np.sqrt(0.5 * runs)
+    # squares of noise add up to something, and the correction takes it away
+    error = found.value.std() / np.sqrt(len(found.value))
+    assert abs(found.value.mean()) < 4 * error
+    assert found.plug_in > 3 * error
+    assert found.value_covered >= 0.9 - band(0.9, runs)
+
+
+@pytest.mark.parametrize(("task", "rows"), [("regression", (300,) * 3), ("binary", (400,) * 2)])
+def test_away_from_invariance(task, rows, seed):
+    runs = 50
+    world = World(task, rows, 3, 1.0, shift=SHIFT)
+    found = simulate(world, runs, np.random.default_rng(seed), n_boot=99)
+    assert 0.92 - band(0.92, runs) <= found.pooled <= 0.97 + band(0.97, runs)
+    if task == "regression":
+        assert np.abs(true_gaps(world)).max() > 1.0
+        assert found.rejected >= 0.9
+
+
+@pytest.mark.parametrize("task", ["regression", "binary"])
+def test_power_against_another_level_in_one_environment(task, seed):
+    rng, rejected = np.random.default_rng(seed), 0
+    for _ in range(25):
+        env = np.repeat([0, 1, 2], 400)
+        Z = rng.normal(size=(1200, 3)) + 0.3 * env[:, None]
+        score = Z[:, 0] + 1.0 * (env == 2)
+        y = score + rng.normal(size=1200) if task == "regression" else score + rng.logistic(size=1200) > 0
+        found = transport_gap(Z, y, env, n_boot=99)
+        rejected += found.pvalue <= 0.05
+    assert rejected >= 22
+
+
+# --- double robustness ------------------------------------------------------------------------------------------------
+def right(Z):
+    """Log densities of the two normal laws."""
+    return np.column_stack([-0.5 * Z[:, 0] ** 2, -0.5 * (Z[:, 0] - NORMAL_SHIFT) ** 2])
+
+
+def wrong(Z):
+    return np.zeros((len(Z), 2))
+
+
+@pytest.mark.parametrize(
+    ("curvature", "ratio", "biased"), [(1.0, right, False), (0.0, wrong, False), (1.0, wrong, True)]
+)
+def test_one_of_ratio_and_outcome_model_must_be_right(curvature, ratio, biased, seed):
+    """The outcome model is linear: right without curvature, wrong with it."""
+    rng, runs = np.random.default_rng(seed), 80
+    truth, draw = quadratic_world(curvature, n=400)
+    errors = np.stack([transport_gap(*draw(rng), ratio=ratio, n_boot=99).pairs - truth for _ in range(runs)])
+    bias, error = errors.mean(axis=0), errors.std(axis=0) / np.sqrt(runs)
+    for a, b in ((0, 1), (1, 0)):
+        if biased:
+            assert abs(bias[a, b]) > 8 * error[a, b]
+        else:
+            assert abs(bias[a, b]) < 4 * error[a, b]
