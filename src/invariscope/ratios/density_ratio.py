@@ -125,12 +125,12 @@ def ratio_for(
     rows = rows_of(data, units)
     fit = estimator_of(ratio)(rows, rng)
     held_out = _held_out(fit, rows, folds) if folds > 1 else fit.held_out
-    if held_out is not None and len(held_out) == len(data.X):
-        scores = held_out
-    else:
+    seen = held_out if held_out is not None else fit.log_densities(rows.X)
+    if len(seen) == len(data.X):
+        scores = seen
+    else:  # rows of weight 0 were not fitted on
         scores = fit.log_densities(units.apply(data.X))
-        if held_out is not None and data.weight is not None:  # rows of weight 0 were not fitted on
-            scores[data.weight > 0] = held_out
+        scores[np.asarray(data.weight) > 0] = seen
     overlap = overlap_of(data, scores)
     return DensityRatio(
         labels=data.labels,

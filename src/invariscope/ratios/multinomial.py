@@ -15,8 +15,8 @@ from invariscope.ratios.estimator import Floats, Integers
 
 MAX_STEPS = 200
 MEMORY = 12  # past steps that correct the guess of the curvature
-TASK_ROWS = 8192  # scores of a few environments stay in cache
-TOLERANCE = 1e-6  # nats in all: what one more step could still gain; one standard error is half a nat
+TASK_ROWS = 4096  # scores of a few environments stay in cache
+TOLERANCE = 1e-5  # nats in all: what one more step could still gain; one standard error is half a nat
 
 
 class Matrix(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.special
 
 from invariscope.environments import Environments
 from invariscope.results import Floats, Overlap
@@ -41,7 +40,8 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
         logs = np.clip(log_densities[rows] - log_densities[rows, b][:, None], -FAR, FAR)[weight > 0]
         weight = weight[weight > 0]
         others = np.where(np.arange(count) == b, 0.0, share)
-        all_others = scipy.special.logsumexp(logs, axis=1, b=others / others.sum())
+        highest = logs.max(axis=1)
+        all_others = np.log(np.exp(logs - highest[:, None]) @ (others / others.sum()) + SMALLEST) + highest
         logs = np.column_stack([logs, all_others])
         top = logs.max(axis=0)  # in units of the largest: what is left of far-off environments would be 0 / 0
         ratio = np.exp(logs - top)
