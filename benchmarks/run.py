@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from density_ratios import growth, pairs_at_once, table_of_errors
 
 import invariscope as iv
 
@@ -213,6 +214,7 @@ def main() -> None:
         lines += [f"## {title}", "", "| what | seconds | ratio |", "|---|---:|---:|"]
         lines += [f"| {name} | {seconds:.3f} | {ratio:.1f} |" for name, seconds, ratio in table]
         lines.append("")
+    lines += ["## Density ratios", "", *table_of_errors(), *pairs_at_once(), *growth()]
     unordered, grouped = extra_memory()
     lines += [
         "## Memory and start-up",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariscope.resampling import folds_by_content, pvalue, ranks_by_content
+from invariscope.resampling import folds_by_content, pvalue, ranks_by_content, whole
 
 
 @settings(deadline=None)
@@ -38,7 +38,7 @@ def test_minus_infinity_is_an_ordinary_draw() -> None:
 
 
 @pytest.mark.parametrize("folds", [2, 5])
-def test_folds_by_content_do_not_know_order_repetition_or_names(folds: int, seed: int) -> None:
+def test_folds_by_content_do_not_know_the_order_of_rows(folds: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, offsets = rng.normal(size=(120, 3)), np.array([0, 50, 120])
     fold = folds_by_content(X, offsets, folds)
@@ -47,14 +47,30 @@ def test_folds_by_content_do_not_know_order_repetition_or_names(folds: int, seed
         assert counts.max() - counts.min() <= 1
     order = np.concatenate([rng.permutation(50), 50 + rng.permutation(70)])
     np.testing.assert_array_equal(folds_by_content(X[order], offsets, folds), fold[order])
-    times = rng.integers(1, 4, 120)
-    again = np.repeat(np.arange(120), times)
-    both = np.concatenate([[0], np.cumsum([times[:50].sum(), times[50:].sum()])])
-    np.testing.assert_array_equal(folds_by_content(X[again], both, folds), fold[again])
+    np.testing.assert_array_equal(
+        folds_by_content(X[np.r_[50:120, 0:50]], np.array([0, 70, 120]), folds)[70:], fold[:50]
+    )
 
 
-def test_no_environment_loses_all_rows_to_a_fold() -> None:
+def test_equal_rows_are_spread_over_folds_and_folds_do_not_follow_the_values(seed: int) -> None:
+    """A fold that held out whole values would ask for what was never seen; one dealt in turn would not ask at all."""
+    values = np.random.default_rng(seed).integers(0, 3, 600).astype(float)[:, None]
+    fold = folds_by_content(values, np.array([0, 600]), 5)
+    for value in range(3):
+        counts = np.bincount(fold[values[:, 0] == value], minlength=5)
+        assert counts.min() > 0.4 * counts.mean()
+    steps = folds_by_content(np.arange(600.0)[:, None], np.array([0, 600]), 5)
+    assert len(np.unique(np.diff(steps) % 5)) == 5
+
+
+def test_whole_weights_are_counts() -> None:
+    assert whole(np.array([1.0, 0.0, 3.0])).tolist() == [1, 0, 3]
+    assert whole(np.array([1.0, 0.5])) is None
+    assert whole(np.array([1.0, 1e9])) is None  # too many rows to write out
+
+
+def test_ranks_are_shared_by_equal_rows() -> None:
     X = np.concatenate([np.zeros((3, 2)), np.arange(20.0).reshape(10, 2)])
-    fold = folds_by_content(X, np.array([0, 3, 13]), 5)
-    assert sorted(fold[:3]) == [0, 1, 2]  # three equal rows: dealt one by one
-    assert ranks_by_content(X, np.array([0, 3, 13]))[:3].tolist() == [0, 0, 0]
+    ranks = ranks_by_content(X, np.array([0, 3, 13]))
+    assert ranks[:3].tolist() == [0, 0, 0]
+    assert sorted(ranks[3:]) == list(range(10))

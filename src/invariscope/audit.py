@@ -28,6 +28,7 @@ from invariscope.errors import InputError
 from invariscope.files import write_atomically
 from invariscope.material import Material, gather
 from invariscope.progress import Say, reporting
+from invariscope.ratios.density_ratio import DensityRatio
 from invariscope.ratios.estimators import estimator_of
 from invariscope.results import Result, plain
 from invariscope.verdict import ALPHA, MARGIN, Verdict, verdict_of
@@ -205,6 +206,11 @@ def audit(
     """
     started = time.perf_counter()
     _refuse_settings(margin, alpha)
+    if isinstance(ratio, DensityRatio):
+        raise InputError(
+            "ratio is fitted already: an audit needs the name of an estimator or a classifier, since inputs and "
+            "representation have density ratios of their own"
+        )
     estimator_of(ratio)  # a name that nobody knows should not cost the user the wait
     chosen = _chosen(criteria)
     with reporting(progress) as say:

@@ -153,6 +153,21 @@ class Environments:
         parts = ", ".join(f"{label}: {size}" for label, size in zip(self.labels, self.sizes, strict=True))
         return f"<Environments {len(self.X)} rows x {self.X.shape[1]} columns; {parts}>"
 
+    def written_out(self, counts: NDArray[np.intp]) -> Environments:
+        """The same with stored row i written down ``counts[i]`` times, without weights."""
+        index = np.repeat(np.arange(len(self.X)), counts)
+        target = None if self.y is None else self.y[index]
+        if target is not None and self.classes is not None:
+            target = _as_objects(self.classes)[target.astype(np.intp)]
+        return Environments(
+            self.X[index],
+            target,
+            _as_objects(self.labels)[self.codes[index]],
+            columns=self.columns,
+            target_name=self.target_name,
+            env_name=self.env_name,
+        )
+
     # --- moving rows between the user's order and ours ---------------------------------------------------------------
     def _grouped(self, values: Array) -> Array:
         if self.order is None:
@@ -204,6 +219,12 @@ class Environment:
 
     def __len__(self) -> int:
         return len(self.X)
+
+
+def _as_objects(labels: Sequence[Any]) -> Array:
+    out = np.empty(len(labels), dtype=object)
+    out[:] = labels
+    return out
 
 
 def _same_length(n: int, found: int, what: str) -> None:

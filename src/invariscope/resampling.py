@@ -34,40 +34,49 @@ def ranks_by_content(X: Floats, offsets: NDArray[np.intp]) -> NDArray[np.intp]:
     return rank
 
 
-def places_by_content(X: Floats, offsets: NDArray[np.intp]) -> NDArray[np.intp]:
-    """A place for every row within its environment, 0, 1, …, as if drawn by lot; equal rows share a place.
+def places_by_content(X: Floats, offsets: NDArray[np.intp], tie: Floats | None = None) -> NDArray[np.intp]:
+    """A place for every row within its environment, 0, 1, …, as if drawn by lot.
 
-    The lots are drawn for ranks, of rows and of environments along one direction, so that rows in another order, or
-    repeated, or in other units, draw alike. Dealt in turn along the direction instead, folds would be alike in every
-    detail there, and no fold could tell that a fit to the others goes too far.
+    The lots are drawn for ranks, of rows and of environments along one direction, so that rows in another order or in
+    other units draw alike: which of several equal rows gets which place makes no difference. Where rows equal in X
+    differ otherwise, ``tie`` ranks them. Equal rows must not share
+    a place: with few different rows, a fold would hold out whole values, and models would have to guess what they never
+    saw. Nor must places follow the ranks: folds dealt in turn along a direction are alike in every detail there, and
+    none could tell that a fit to the others goes too far.
     """
-    ranks = ranks_by_content(X, offsets)
     along = X @ _direction(X.shape[1])
     runs = list(itertools.pairwise(offsets))
-    different = [np.unique(ranks[start:stop], return_index=True)[1] for start, stop in runs]
-    centres = [along[start:stop][first].mean() for (start, stop), first in zip(runs, different, strict=True)]
+    centres = [along[start:stop].mean() if stop > start else 0.0 for start, stop in runs]
     places = np.empty(len(X), dtype=np.intp)
-    for number, k in enumerate(np.argsort(centres, kind="stable")):
+    for number, k in enumerate(np.argsort(np.round(centres, 9), kind="stable")):
         start, stop = runs[k]
-        lots = np.random.default_rng([number, len(different[k])]).permutation(len(different[k]))
-        places[start:stop] = lots[ranks[start:stop]]
+        second = np.zeros(stop - start) if tie is None else tie[start:stop]
+        order = np.lexsort((second, np.round(along[start:stop], 10)))
+        places[start + order] = np.random.default_rng([number, stop - start]).permutation(stop - start)
     return places
 
 
-def folds_by_content(X: Floats, offsets: NDArray[np.intp], folds: int) -> NDArray[np.intp]:
-    """The fold of every row: :func:`places_by_content` dealt in turn, so that equal rows share a fold.
+def folds_by_content(X: Floats, offsets: NDArray[np.intp], folds: int, tie: Floats | None = None) -> NDArray[np.intp]:
+    """The fold of every row: :func:`places_by_content` dealt in turn."""
+    return places_by_content(X, offsets, tie) % folds
 
-    An environment with fewer different rows than folds has its rows dealt one by one: none may lose all of them.
-    """
-    fold = places_by_content(X, offsets) % folds
-    for start, stop in itertools.pairwise(offsets):
-        if len(np.unique(fold[start:stop])) < min(folds, stop - start):
-            fold[start:stop] = np.arange(stop - start) % folds
-    return fold
+
+def whole(weight: Floats) -> NDArray[np.intp] | None:
+    """Weights as counts of rows, if that is what they are, and rows written out are not many more."""
+    counts = weight.astype(np.intp)
+    return counts if np.array_equal(counts, weight) and counts.sum() <= 10 * len(counts) else None
 
 
 def _direction(d: int) -> Floats:
     return np.random.default_rng(d).normal(size=d)
+
+
+def refuse_too_few(folds: int, draws: int) -> None:
+    """Folds to hold out and draws for an interval must be enough to mean anything."""
+    if folds < 2:
+        raise InputError(f"folds is {folds}: at least 2 are needed")
+    if draws < 99:
+        raise InputError(f"n_boot is {draws}: at least 99 draws are needed for an interval")
 
 
 def generator(seed: int) -> np.random.Generator:

@@ -208,7 +208,7 @@ class Overlap:
     them that still counts (1 = all, near 0 = no overlap), ``effective_rows`` the same in rows, ``mean_ratio`` the mean
     weight (should be 1), ``largest`` the share of all weight that the heaviest row carries, ``beyond_cap`` the share of
     rows that weigh more than ``cap``, ``reached`` the share of the rows of ``labels[a]`` that lie where ``labels[b]``
-    has any (its density at least a ten-thousandth). ``pooled[b]`` is ``effective`` for all other environments together.
+    has any (its density at least a hundredth). ``pooled[b]`` is ``effective`` for all other environments together.
     ``calibration[b]`` is the mean distance between the predicted and the found share of ``labels[b]`` among rows of
     similar prediction. ``verdicts`` and ``pair_verdicts`` call it "good", "weak" or "none".
     """

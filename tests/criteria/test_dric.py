@@ -214,8 +214,8 @@ def test_the_true_ratio_gives_zero_for_every_predictor(seed: int) -> None:
         ({"target": np.repeat(["a", "b", "c"], 70)}, "target has 3 classes but predictions have 1 columns"),
         ({"baseline": np.zeros((210, 2))}, "predictions have 1 outputs but the baseline has 2"),
         ({"baseline": np.zeros(7)}, "X has 210 rows but baseline has 7"),
-        ({"predictions": np.full(210, np.nan)}, "predictions have 210 missing or infinite values"),
-        ({"predictions": np.zeros((210, 2, 2))}, "must be one column or one per class"),
+        ({"predictions": np.full(210, np.nan)}, "predictions: 210 missing or infinite values"),
+        ({"predictions": np.zeros((210, 2, 2))}, "give one column, or one per class"),
         ({"env": np.zeros(210)}, "only one environment"),
     ],
 )

@@ -121,7 +121,7 @@ def test_classifiers_are_not_refitted_unless_asked(seed: int) -> None:
     rows = shifted(seed)
     found = with_resamples(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=LogisticRegression())
     assert len(found.shuffled) == 0
-    assert any("slow to refit: resamples=99" in note for note in found.notes)
+    assert any("refits of this ratio: iv.dric(resamples=99)" in note for note in found.notes)
 
 
 # --- the table and the sample sizes ---------------------------------------------------------------------------------

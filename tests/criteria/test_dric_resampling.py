@@ -204,7 +204,7 @@ def test_auto_draws_many_on_small_data_fewer_on_larger_none_on_large(
     assert len(found.shuffled) == 0
     assert math.isnan(found.pvalue)
     assert all(math.isnan(end) for end in (*found.interval, *found.numerator_interval))
-    assert any("many rows to refit: resamples=99" in note for note in found.notes)
+    assert any("many rows to refit: iv.dric(resamples=99)" in note for note in found.notes)
     assert len(dric(*given, baseline=rows.baseline, resamples=19).shuffled) == 19
 
 

@@ -43,6 +43,33 @@ def test_closed_form_of_a_shift(seed: int) -> None:
         assert np.all(found.calibration < 0.01)  # the true ratio is calibrated
 
 
+def test_rows_without_like_are_no_overlap_however_many_others_have_one(seed: int) -> None:
+    """40 % of a lie where b has no rows: the others cannot speak for them."""
+    rng = np.random.default_rng(seed)
+    far = rng.uniform(size=1000) < 0.4
+    x = np.concatenate([np.where(far, 6 + 0.5 * rng.normal(size=1000), rng.normal(size=1000)), rng.normal(size=1000)])
+    near, away = np.exp(-0.5 * x**2), 2 * np.exp(-2 * (x - 6) ** 2)
+    scores = np.column_stack([np.log(0.6 * near + 0.4 * away), np.log(near)])
+    found = overlap_of(Environments(x[:, None], None, np.repeat(["a", "b"], 1000)), scores)
+    assert found.reached[0, 1] == pytest.approx(0.6, abs=0.06)
+    assert found.pair_verdicts[0][1] == "none"  # b standing in for a
+    assert found.pair_verdicts[1][0] == "good"  # a standing in for b: all of b is covered
+
+
+def test_plenty_of_effective_rows_are_weak_overlap_whatever_their_share() -> None:
+    x = np.concatenate([np.linspace(0, 0.04, 1000), np.linspace(0, 1, 50_000)])
+    scores = np.column_stack([np.where(x <= 0.04, np.log(25.0), -np.inf), np.zeros(len(x))])
+    found = overlap_of(Environments(x[:, None], None, np.repeat(["a", "b"], [1000, 50_000])), scores)
+    assert found.effective[0, 1] == pytest.approx(0.04, abs=0.001)
+    assert found.pair_verdicts[0][1] == "weak"
+
+
+def test_a_handful_of_rows_is_no_good_overlap() -> None:
+    data = Environments(np.zeros((53, 1)), None, np.repeat(["few", "many"], [3, 50]))
+    found = overlap_of(data, np.zeros((53, 2)))
+    assert found.pair_verdicts == (("weak", "good"), ("weak", "good"))
+
+
 def test_a_row_that_carries_all_the_weight_is_seen() -> None:
     scores = np.zeros((200, 2))
     scores[0, 1] = 10.0

@@ -37,7 +37,7 @@ def overlap(log_densities: list, codes: list, counts: list, environments: int, c
             n = sum(weights)
             total = sum(w * r for w, r in zip(weights, ratios, strict=True))
             squares = sum(w * r * r for w, r in zip(weights, ratios, strict=True))
-            inside = [s[a] - s[b] <= math.log(1e4) for s, c in zip(log_densities, codes, strict=True) if c == a]
+            inside = [s[a] - s[b] <= math.log(100) for s, c in zip(log_densities, codes, strict=True) if c == a]
             weights_a = [w for w, c in zip(counts, codes, strict=True) if c == a]
             reached = sum(w for w, i in zip(weights_a, inside, strict=True) if i) / sum(weights_a)
             found["reached"][a, b] = reached

@@ -95,3 +95,21 @@ def test_one_of_ratio_and_outcome_model_must_be_right(curvature, ratio, biased, 
             assert abs(bias[a, b]) > 8 * error[a, b]
         else:
             assert abs(bias[a, b]) < 4 * error[a, b]
+
+
+# --- values that many rows share --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_size_where_many_rows_are_equal(share, seed):
+    """Identical environments, a value that many rows share and that the head treats apart: nothing may be found."""
+    rng = np.random.default_rng(seed)
+    runs, found, covered = 60, 0, []
+    for _ in range(runs):
+        v = np.where(rng.uniform(size=900) < share, 0.0, rng.normal(size=900))
+        z = np.column_stack([v == 0.0, v]).astype(float)
+        y = 1.5 * z[:, 0] + 0.5 * v + rng.normal(size=900)
+        result = transport_gap(z, y, np.repeat(np.arange(3), 300), n_boot=199)
+        found += result.pvalue <= 0.05
+        off = ~np.eye(3, dtype=bool)
+        covered.append(np.mean((result.interval[off, 0] <= 0) & (result.interval[off, 1] >= 0)))
+    assert found / runs < 0.05 + band(0.05, runs)
+    assert np.mean(covered) > 0.95 - band(0.95, runs)

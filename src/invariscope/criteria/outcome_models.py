@@ -11,6 +11,7 @@ from scipy.special import expit, softmax
 
 from invariscope.criteria.risks import checked_predictions
 from invariscope.environments import Environments
+from invariscope.errors import InputError
 from invariscope.heads import fit_own, fit_shared
 from invariscope.linear_algebra import spectrum
 from invariscope.losses import loss_of
@@ -154,7 +155,19 @@ class LinearHeads:
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def given_predictions(data: Environments, target: Target, predictions: Any) -> GivenPredictions:
+def as_numbers(predictions: Any) -> Floats:
+    """Predictions as numbers, or a sentence on why they are none."""
+    try:
+        values = np.asarray(predictions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("predictions hold text or objects: give numbers, or probabilities for classes") from None
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        raise InputError(f"predictions: {bad} missing or infinite values; predict those rows too, or drop them")
+    return values
+
+
+def given_predictions(data: Environments, target: Target, predictions: Floats) -> GivenPredictions:
     """Residuals from predictions in the user's row order: numbers, or probabilities for classes."""
     judged = Environments(predictions, None, data.original(data.codes), target_name=data.target_name)
     values = checked_predictions(judged, target)

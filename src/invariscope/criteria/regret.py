@@ -19,7 +19,7 @@ from invariscope.heads import cross_losses, fit_shared, held_out_loss
 from invariscope.linear_algebra import spectrum
 from invariscope.losses import loss_of
 from invariscope.moments import moments_of
-from invariscope.resampling import generator, pvalue
+from invariscope.resampling import generator, pvalue, refuse_too_few
 from invariscope.results import Estimate, Floats, RegretResult
 from invariscope.targets import Target, target_of
 
@@ -92,10 +92,7 @@ def regret(
     """
     data = Environments.of(Z, y, env, weight)
     target = target_of(data, task)
-    if folds < 2:
-        raise InputError(f"folds is {folds}: at least 2 are needed")
-    if n_boot < 99:
-        raise InputError(f"n_boot is {n_boot}: at least 99 draws are needed for an interval")
+    refuse_too_few(folds, n_boot)
     refuse_too_few_rows(data, target)
     with one_blas_thread():
         return _measured(data, target, folds, n_boot, seed)

@@ -10,21 +10,20 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from invariscope.blocks import one_blas_thread
-from invariscope.criteria.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
+from invariscope.criteria.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret_interval import LEVEL, Draws, invert
 from invariscope.criteria.transport_estimates import Gaps, estimate_gaps
 from invariscope.environments import Environments
-from invariscope.errors import InputError
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, rows_of
-from invariscope.resampling import generator, places_by_content, pvalue
+from invariscope.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
 from invariscope.results import Floats, Overlap, TransportGapResult
 from invariscope.targets import Target, target_of
 from invariscope.wording import names
 
 FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
-DISTINCT_PER_FOLD = 10  # with fewer different rows, a fold would hold out whole values of z
+ROWS_PER_FOLD = 10  # with fewer, too little is left to fit on
 NO_NOISE = 1e-10  # of the target's spread: a standard error below it is rounding error
 DRAWN_AT_ONCE = 2e7  # numbers
 
@@ -75,7 +74,7 @@ def transport_gap(
     predictions : outcome model of the user's own instead of a linear head per environment, one for all of them: (n,)
         numbers, or probabilities (n,) or (n, K) for classes; from a model that was not fitted on these rows
     ratio : estimator of :func:`~invariscope.density_ratio`, a fitted one, or a function from rows to log densities
-    folds : every row is judged by models fitted without its fold; equal rows share a fold
+    folds : every row is judged by models fitted without its fold
     task : "auto", "regression" or "classification"
     n_boot : draws for the p-values and for the interval of ``value``
     weight : rows each row stands for
@@ -84,7 +83,8 @@ def transport_gap(
     -------
     TransportGapResult
         ``pairs[a, b]``, its standard error ``se[a, b]`` and its 95 % ``interval[a, b]`` are for e = ``labels[a]`` under
-        the relation of e' = ``labels[b]``: in units of y, or in probability for classes. ``pvalue`` is that of "no pair
+        the relation of e' = ``labels[b]``: in units of y, or in probability for classes (with two, that
+        of the second in sorted order). ``pvalue`` is that of "no pair
         moves", from the largest |δ| / SE; ``pair_pvalues`` allow for having looked at all pairs (the diagonal is 0 with
         p = 1). With three or more classes ``by_class[a, b]`` has the gap of every class, and ``pairs`` that of the one
         that moves most for its standard error, ``moving_class``; p-values allow for that choice, intervals do not.
@@ -108,34 +108,41 @@ def transport_gap(
     0.001
     """
     data = Environments.of(Z, y, env, weight)
+    refuse_too_few(folds, n_boot)
+    given = None if predictions is None else as_numbers(predictions)
+    counts = None if data.weight is None else whole(data.weight)
+    if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
+        given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
+        data = data.written_out(counts)
     target = target_of(data, task)
-    if folds < 2:
-        raise InputError(f"folds is {folds}: at least 2 are needed")
-    if n_boot < 99:
-        raise InputError(f"n_boot is {n_boot}: at least 99 draws are needed for an interval")
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
         outcome: OutcomeModels
-        fold, used = _folds(data, folds)
-        fitted = ratio_for(data, ratio, folds=used, rng=ratio_rng)
-        if predictions is None:
+        fold, used, notes = _folds(data, target, folds)
+        counted = slice(None) if data.weight is None else data.weight > 0
+        fitted = ratio_for(data, ratio, folds=fold[counted] if used > 1 else 0, rng=ratio_rng)
+        if given is None:
             outcome = fit_linear_heads(data, target, fold, used)
         else:
-            outcome = given_predictions(data, target, predictions)
+            outcome = given_predictions(data, target, given)
         gaps = estimate_gaps(data, outcome, data.grouped(fitted.at_rows, "ratio"))
-        notes = () if used > 1 else ("There are too few different rows to hold any out: models saw all they judge.",)
         return _result(data, target, fitted, outcome, gaps, n_boot, draw_rng, notes)
 
 
-def _folds(data: Environments, folds: int) -> tuple[NDArray[np.intp], int]:
-    """The fold of every row (−1 if it has no weight), dealt as for the ratio, and how many there are: perhaps one."""
+def _folds(data: Environments, target: Target, folds: int) -> tuple[NDArray[np.intp], int, tuple[str, ...]]:
+    """The fold of every row (−1 if it has no weight), by lot, how many there are (perhaps one), and why."""
     rows = rows_of(data, Units.of(data))
-    place = places_by_content(rows.X, rows.offsets)
-    distinct = np.maximum.reduceat(place, rows.offsets[:-1]) + 1
-    used = folds if distinct.min() >= DISTINCT_PER_FOLD * folds else 1
+    sizes = np.diff(rows.offsets)
     fold = np.full(len(data.X), -1)
-    fold[slice(None) if data.weight is None else data.weight > 0] = place % used
-    return fold, used
+    counted = slice(None) if data.weight is None else data.weight > 0
+    if sizes.min() < ROWS_PER_FOLD * folds:
+        fold[counted] = 0
+        least = data.labels[int(sizes.argmin())]
+        note = f"{data.name(least)} has {sizes.min()} rows, too few to hold some out: models saw the rows they judge."
+        return fold, 1, (note[0].upper() + note[1:],)
+    # rows of the same z but another outcome are different rows
+    fold[counted] = folds_by_content(rows.X, rows.offsets, folds, tie=target.values[counted])
+    return fold, folds, ()
 
 
 def _result(

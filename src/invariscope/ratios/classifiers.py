@@ -49,6 +49,8 @@ class ClassifierFit:
 
 def classifier_estimator(classifier: Any) -> Estimator:
     """Make an estimator of density ratios of a scikit-learn classifier."""
+    if isinstance(classifier, type):
+        raise InputError(f"{classifier.__name__} is a class, not a classifier: pass one, {classifier.__name__}()")
     if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
         raise InputError(
             f"{type(classifier).__name__} is no classifier with probabilities: density ratios need fit and "

@@ -10,10 +10,10 @@ import numpy as np
 
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Fit, Floats, Rows, Units, rows_of
+from invariscope.ratios.estimator import Fit, Floats, Integers, Rows, Units, rows_of
 from invariscope.ratios.estimators import estimator_of
 from invariscope.ratios.overlap import overlap_of, remarks
-from invariscope.resampling import folds_by_content, generator
+from invariscope.resampling import folds_by_content, generator, whole
 from invariscope.results import Overlap
 from invariscope.tables import matrix_of
 
@@ -27,6 +27,7 @@ class DensityRatio:
     Attributes
     ----------
     labels : the environments
+    columns : the columns it was fitted on; a table that has them in another order is read by name
     overlap : do they cover the same ground? See :class:`~invariscope.results.Overlap`
     description : what was fitted, in words
     at_rows : (n, E) log densities at the rows it was fitted on, in their order; each row judged by a fit that did not
@@ -38,15 +39,24 @@ class DensityRatio:
     description: str
     at_rows: Floats = field(repr=False)
     notes: tuple[str, ...]
+    columns: tuple[str, ...]
     _units: Units = field(repr=False)
     _fit: Fit = field(repr=False)
 
     def log_densities(self, X: Any) -> Floats:
         """log p_e(x) up to a term common to all environments: (n, E)."""
-        values, _ = matrix_of(X)
-        if values.shape[1] != self._units.columns:
+        values, names = matrix_of(X)
+        if values.shape[1] != len(self.columns):
             raise InputError(
-                f"the rows to judge have {values.shape[1]} columns, but the ratio was fitted on {self._units.columns}"
+                f"the rows to judge have {values.shape[1]} columns, but the ratio was fitted on {len(self.columns)}"
+            )
+        if names != self.columns and set(names) == set(self.columns):  # the same columns in another order
+            values = values[:, [names.index(name) for name in self.columns]]
+        bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
+        if bad.size:
+            raise InputError(
+                f'column "{self.columns[bad[0]]}" of the rows to judge has missing or infinite values: '
+                "drop those rows or fill them in"
             )
         return self._fit.log_densities(self._units.apply(values))
 
@@ -77,9 +87,9 @@ def density_ratio(
     ----------
     X : (n, d) numbers, or an :class:`~invariscope.Environments` of them (then ``env`` is left out)
     estimator : name or classifier
-        "logistic" (default: on a linear, second-order or spline basis, whichever predicts the environment of unseen
-        rows best), "mlp", "forest", "boosting" or any scikit-learn classifier with ``predict_proba`` (calibrated on
-        rows it has not seen), "ulsif", "rulsif", "kliep", "kmm" (kernels), "gaussian" (one normal law each)
+        "logistic" (default: on the columns, with squares, splines or products, whichever predicts the environment of
+        unseen rows best), "mlp", "forest", "boosting" or any scikit-learn classifier with ``predict_proba``
+        (calibrated on rows it has not seen), "ulsif", "rulsif", "kliep", "kmm" (kernels), "gaussian" (normal laws)
     folds : with 2 or more, ``at_rows`` and ``overlap`` judge every row by a fit that did not see it
     svd : first reduce the columns to this many singular directions (images, embeddings)
     weight : rows each row stands for
@@ -95,18 +105,24 @@ def density_ratio(
     >>> ratio.overlap.verdicts
     ('good', 'good')
     """
+    if not isinstance(folds, int | np.integer) or folds < 0 or folds == 1:
+        raise InputError(f"folds is {folds!r}: give 0 for none, or at least 2")
     data = Environments.of(X, None, env, weight)
     return ratio_for(data, estimator, folds=folds, svd=svd, rng=generator(seed))
 
 
 def ratio_for(
-    data: Environments, ratio: Any, *, folds: int = 0, svd: int | None = None, rng: np.random.Generator
+    data: Environments, ratio: Any, *, folds: int | Integers = 0, svd: int | None = None, rng: np.random.Generator
 ) -> DensityRatio:
     """The density ratio a criterion works with: fitted here, or fitted elsewhere, or known, and judged at these rows.
 
     ``ratio`` is an estimator of :func:`density_ratio`, a fitted :class:`DensityRatio`, or a function from rows (n, d)
-    to log densities (n, E), environments in the order of their labels.
+    to log densities (n, E), environments in the order of their labels. ``folds`` is how many, or the fold of every row
+    of positive weight.
     """
+    given = isinstance(ratio, DensityRatio) or (callable(ratio) and not hasattr(ratio, "predict_proba"))
+    if svd is not None and given:
+        raise InputError("svd is for ratios that are fitted here: this one is given as it is")
     if isinstance(ratio, DensityRatio):
         if ratio.labels != data.labels:
             raise InputError(
@@ -117,14 +133,12 @@ def ratio_for(
         return replace(ratio, overlap=overlap_of(data, scores), at_rows=data.original(scores))
     if callable(ratio) and not hasattr(ratio, "predict_proba"):
         return _known(data, ratio)
-    if folds < 0:
-        raise InputError(f"folds is {folds!r}: give 0 for none, or at least 2")
     if svd is not None and svd < 1:
         raise InputError(f"svd is {svd!r}: give the number of directions to keep, at least 1")
     units = Units.of(data, svd)
     rows = rows_of(data, units)
     fit = estimator_of(ratio)(rows, rng)
-    held_out = _held_out(fit, rows, folds) if folds > 1 else fit.held_out
+    held_out = fit.held_out if isinstance(folds, int) and folds < 2 else _held_out(fit, rows, folds)
     seen = held_out if held_out is not None else fit.log_densities(rows.X)
     if len(seen) == len(data.X):
         scores = seen
@@ -138,6 +152,7 @@ def ratio_for(
         description=fit.description,
         at_rows=data.original(scores),
         notes=(*fit.notes, *remarks(overlap)),
+        columns=data.columns,
         _units=units,
         _fit=fit,
     )
@@ -161,7 +176,7 @@ class _Known:
 
 def _known(data: Environments, function: Callable[[Floats], Floats]) -> DensityRatio:
     columns = np.arange(data.X.shape[1])
-    units = Units(len(columns), columns, np.zeros(len(columns)), np.ones(len(columns)))
+    units = Units(columns, np.zeros(len(columns)), np.ones(len(columns)))
     fit = _Known(function)
     scores = fit.log_densities(units.apply(data.X))
     if scores.shape != (len(data.X), len(data)):
@@ -170,15 +185,23 @@ def _known(data: Environments, function: Callable[[Floats], Floats]) -> DensityR
             f"{len(data.X)} rows by {len(data)} environments"
         )
     return DensityRatio(
-        data.labels, overlap_of(data, scores), fit.description, data.original(scores), fit.notes, units, fit
+        data.labels, overlap_of(data, scores), fit.description, data.original(scores), (), data.columns, units, fit
     )
 
 
-def _held_out(fit: Fit, rows: Rows, folds: int) -> Floats:
-    """Log densities of every row by a fit that did not see its fold; choices are those made on all rows."""
-    scores = np.empty((len(rows.X), rows.environments))
-    fold = folds_by_content(rows.X, rows.offsets, folds)
-    for k in range(folds):
+def _held_out(fit: Fit, rows: Rows, fold: Integers | int) -> Floats:
+    """Log densities of every row by a fit that did not see its fold; choices are those made on all rows.
+
+    A row that stands for several has copies in several folds; it gets the mean of theirs.
+    """
+    counts = None if rows.weight is None or not isinstance(fold, int) else whole(rows.weight)
+    written = rows if counts is None else rows.written_out(counts)
+    if isinstance(fold, int):
+        fold = folds_by_content(written.X, written.offsets, fold)
+    scores = np.empty((len(written.X), rows.environments))
+    for k in np.unique(fold):
         out = fold == k
-        scores[out] = fit.again(rows.take(~out)).log_densities(rows.X[out])
-    return scores
+        scores[out] = fit.again(written.take(~out)).log_densities(written.X[out])
+    if counts is None:
+        return scores
+    return np.asarray(np.add.reduceat(scores, np.cumsum(counts) - counts) / counts[:, None])

@@ -53,6 +53,12 @@ class Rows:
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         return Rows(self.X[kept], offsets, None if self.weight is None else self.weight[kept])
 
+    def written_out(self, counts: Integers) -> Rows:
+        """Row i written down ``counts[i]`` times, without weights."""
+        sizes = np.add.reduceat(counts, self.offsets[:-1])
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        return Rows(np.repeat(self.X, counts, axis=0), offsets)
+
     def reweighted(self, weight: Floats) -> Rows:
         """The same rows, row i counted ``weight[i]`` times; rows of weight 0 leave."""
         kept = weight > 0
@@ -105,7 +111,6 @@ class Units:
     With ``axes`` (d, k), the columns are the first singular directions of the centred columns instead.
     """
 
-    columns: int
     kept: Integers
     centre: Floats
     scale: Floats
@@ -121,7 +126,7 @@ class Units:
         kept = np.flatnonzero(scale > 1e-12 * np.maximum(np.abs(centre), 1e-300))
         if not kept.size:  # nothing moves: one column of zeros says so
             kept, scale = np.array([0]), np.ones(len(scale))
-        units = cls(len(centre), kept, centre[kept], scale[kept])
+        units = cls(kept, centre[kept], scale[kept])
         if svd is None or svd >= len(kept):
             return units
         shifted = shifted[:, kept]
@@ -129,7 +134,7 @@ class Units:
         variances, axes = scipy.linalg.eigh(
             weighted.T @ shifted / data.rows.sum(), subset_by_index=(len(kept) - svd, len(kept) - 1)
         )
-        return cls(len(centre), kept, centre[kept], np.sqrt(np.maximum(variances[::-1], 1e-300)), axes[:, ::-1])
+        return cls(kept, centre[kept], np.sqrt(np.maximum(variances[::-1], 1e-300)), axes[:, ::-1])
 
     def apply(self, X: NDArray[np.generic]) -> Floats:
         out = np.asarray(X[:, self.kept], dtype=np.float64) - self.centre

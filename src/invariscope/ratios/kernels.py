@@ -28,6 +28,7 @@ CHOICE_ROWS = 3000  # rows of an environment that width and penalty are chosen o
 FOLDS = 3
 SMALLEST = 1e-8  # of a ratio: no number of rows that fits a table tells a smaller one from it
 LARGEST_RELATIVE = 0.999  # of α r_α, which is below 1: beyond, p_reference / p_e would be a difference of roundings
+MANY_COLUMNS = 15  # from which distances between rows are all alike
 REMARKABLE = 0.01  # share of rows at a limit from which a note says so
 
 
@@ -264,8 +265,13 @@ def _fit(rows: Rows, name: str, choose: Chooser, solve: Solver, rng: np.random.G
         f"({', '.join(f'{width:.2g}' for width in sorted({min(widths), max(widths)}))} spreads wide)"
     )
     notes: tuple[str, ...] = ()
-    if apart:
+    if rows.X.shape[1] > MANY_COLUMNS:
         notes = (
+            f"In {rows.X.shape[1]} columns Gaussian bumps see little of what sets environments apart, and may find "
+            "overlap where there is none: the logistic estimator sees more.",
+        )
+    if apart:
+        notes += (
             f"{apart} of {rows.environments} environments hardly overlap with the one of the widest spread, to which "
             "they are all compared: their density ratios are at the limit of what rows can tell.",
         )

@@ -10,7 +10,7 @@ from invariscope.blocks import run_over_rows
 from invariscope.ratios.basis import Basis, Expansion, bases_for
 from invariscope.ratios.estimator import Floats, Integers, Rows
 from invariscope.ratios.multinomial import Multinomial, fit_multinomial
-from invariscope.resampling import folds_by_content, places_by_content
+from invariscope.resampling import folds_by_content, places_by_content, whole
 
 RIDGE = 1.0  # on standardised columns, against the summed log-loss; any keeps ratios finite
 STRONGER, WEAKER = (10.0, 100.0, 1000.0), (0.1, 0.01, 0.001)
@@ -59,7 +59,7 @@ def _fitted(rows: Rows, basis: Basis, ridge: float, start: Multinomial | None) -
 
 
 def _choose(rows: Rows) -> tuple[Basis, float, Multinomial | None]:
-    """The simplest basis whose log-loss on unseen rows is within one standard error of the best, and its ridge.
+    """A simple basis whose log-loss on unseen rows is within one standard error of the best, and its ridge.
 
     Bases are compared on one fold after another; those worse than the best by more than two standard errors of the
     difference leave, so that with many rows a fold or two is all it takes. Gives a fit to start from as well.
@@ -76,7 +76,12 @@ def _choose(rows: Rows) -> tuple[Basis, float, Multinomial | None]:
         trials = [trial for trial in trials if not trial.worse_than(best, 2.0)]
         if len(trials) == 1:
             break
-    best = next(trial for trial in trials if not trial.worse_than(best, 1.0))
+    # squares cost little, and a small change of spread goes unseen without them; others must win by more than chance
+    plain = [trial for trial in trials if trial.basis.name in ("linear", "squares")]
+    if plain and not (simple := min(plain, key=lambda trial: trial.loss)).worse_than(best, 1.0):
+        best = simple
+    else:
+        best = next(trial for trial in trials if not trial.worse_than(best, 1.0))
     for ridges in (STRONGER, WEAKER):
         for ridge in ridges:
             trial = _Trial(best.basis, few, fold, ridge, best.model)
@@ -137,7 +142,13 @@ class _Trial:
 
 
 def _at_most(rows: Rows, limit: int) -> Rows:
-    """Every so-manieth row of the environments that have more than their share of ``limit`` rows."""
+    """All rows, or some drawn by lot of the environments that have more than their share of ``limit`` rows.
+
+    Whole weights are written out, so that a row that stands for two may be in two folds, as two rows may.
+    """
+    counts = None if rows.weight is None else whole(rows.weight)
+    if counts is not None:
+        rows = rows.written_out(counts)
     strides = np.maximum(1, np.diff(rows.offsets) * rows.environments // limit)
     if np.all(strides == 1):
         return rows

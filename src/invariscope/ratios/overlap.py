@@ -8,7 +8,9 @@ from invariscope.environments import Environments
 from invariscope.results import Floats, Overlap
 
 GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none
-OUT_OF_REACH = 1e4  # of a ratio: where another environment is so much rarer, it has no rows to stand in with
+PLENTY, ENOUGH, FEWEST = 500, 20, 3  # effective rows: weak whatever the share, good at the least, none below
+NEARLY_ALL, MOST = 0.98, 0.9  # share of the other environment's rows that must be within reach: for good, and at all
+OUT_OF_REACH = 100.0  # of a ratio: where another environment is so much rarer, it has hardly a row to stand in with
 CAP = 20.0  # a row that stands for more than this many others is called heavy
 UNCALIBRATED = 0.1  # mean distance of predicted and found shares from which a remark is made
 BINS = 10  # of predicted shares, for the check of calibration
@@ -55,7 +57,8 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
         reached[b] = weight @ (logs[:, :-1] > -np.log(OUT_OF_REACH)) / weight.sum()
     effective *= reached
     others = np.where(np.eye(count, dtype=bool), 0.0, data.rows[:, None])
-    pooled *= (others * reached).sum(axis=0) / others.sum(axis=0)
+    reached_of_all = (others * reached).sum(axis=0) / others.sum(axis=0)
+    pooled *= reached_of_all
     return Overlap(
         labels=data.labels,
         effective=effective,
@@ -66,9 +69,11 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
         reached=reached,
         cap=CAP,
         calibration=_calibration(data, log_densities),
-        pair_verdicts=tuple(tuple(_verdict(share) for share in row) for row in effective),
+        pair_verdicts=tuple(
+            tuple(map(_verdict, shares, data.rows, within)) for shares, within in zip(effective, reached, strict=True)
+        ),
         pooled=pooled,
-        verdicts=tuple(_verdict(share) for share in pooled),
+        verdicts=tuple(map(_verdict, pooled, data.rows, reached_of_all)),
     )
 
 
@@ -113,5 +118,8 @@ def _calibration(data: Environments, log_densities: Floats) -> Floats:
     return distances
 
 
-def _verdict(share: float) -> str:
-    return "good" if share >= GOOD else "weak" if share >= WEAK else "none"
+def _verdict(share: float, rows: float, reached: float) -> str:
+    effective = share * rows
+    if reached < MOST or effective < FEWEST or (share < WEAK and effective < PLENTY):
+        return "none"
+    return "good" if share >= GOOD and effective >= ENOUGH and reached >= NEARLY_ALL else "weak"
