@@ -59,3 +59,10 @@ def test_overlap_is_known_without_dric(seed: int) -> None:
     found = iv.audit(iv.Split(represent=X), X, y, site, n_boot=99)
     assert "dric" in found.left_out
     assert found.frame()["overlap"].tolist() == list(found["transport_gap"].overlap.verdicts)
+
+
+def test_a_ratio_fitted_elsewhere_is_refused_with_the_reason(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, site = rng.normal(size=(200, 2)), np.repeat(["a", "b"], 100)
+    with pytest.raises(iv.InputError, match="ratio is fitted already"):
+        iv.audit(None, X, X[:, 0], site, ratio=iv.density_ratio(X, site))

@@ -145,7 +145,7 @@ class DricResult(Result):
         )
 
     def rows_needed(self, epsilon: float, alpha: float = 0.05) -> Floats:
-        """Rows of e' for q̂(e, e') to lie within ±ε of its mean with probability 1 − α: (E, E), whole numbers.
+        """Rows of e' for q̂(e, e') to lie within ±ε of its mean with probability 1 − α: (E, E).
 
         n ≥ 2 σ²(e, e') log(2 / α) / ε², from P(|q̂ − E q̂| ≥ ε) ≤ 2 exp(−n ε² / (2σ²)). Section 3.2 leaves the constant
         open: 2 (and the 2 in the logarithm, for both sides) is that of terms with tails no heavier than a normal's.
@@ -214,16 +214,16 @@ class Overlap:
     """
 
     labels: tuple[Label, ...]
-    effective: Floats
-    effective_rows: Floats
-    mean_ratio: Floats
-    largest: Floats
-    beyond_cap: Floats
-    reached: Floats
+    effective: Floats = field(repr=False)
+    effective_rows: Floats = field(repr=False)
+    mean_ratio: Floats = field(repr=False)
+    largest: Floats = field(repr=False)
+    beyond_cap: Floats = field(repr=False)
+    reached: Floats = field(repr=False)
     cap: float
-    calibration: Floats
-    pair_verdicts: tuple[tuple[str, ...], ...]
-    pooled: Floats
+    calibration: Floats = field(repr=False)
+    pair_verdicts: tuple[tuple[str, ...], ...] = field(repr=False)
+    pooled: Floats = field(repr=False)
     verdicts: tuple[str, ...]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from invariscope.criteria.dric import dric as with_resamples
 from invariscope.environments import Environments
@@ -272,3 +272,10 @@ def test_a_ratio_whose_mean_is_not_one_is_named(seed: int) -> None:
     assert any(words in note for words in said for note in found.notes)
     fine = dric(X[:, 0], X, env, baseline=X[:, 0], ratio=lambda x: np.tile([math.log(1.9), 0.0], (len(x), 1)))
     assert not any("cannot stand in" in note for note in fine.notes)
+
+
+def test_a_model_in_place_of_its_predictions_is_named(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
+    with pytest.raises(InputError, match="baseline: a model was given; give the numbers it predicts"):
+        dric(X[:, 0], X, env, baseline=LinearRegression())

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 
@@ -352,3 +353,29 @@ def test_classes_need_probabilities(seed: int) -> None:
     rows = shifted(seed)
     with pytest.raises(InputError, match=r"outside 0\.\.1"):
         transport_gap(rows.Z, (rows.y > 0).astype(int), rows.env, predictions=rows.score)
+
+
+# --- what users get wrong ---------------------------------------------------------------------------------------------
+def test_predictions_that_are_no_numbers_are_named(seed: int) -> None:
+    rows = shifted(seed)
+    holes = np.where(np.arange(len(rows.y)) < 7, np.nan, 0.0)
+    with pytest.raises(InputError, match="predictions: 7 missing or infinite values"):
+        transport_gap(rows.Z, rows.y, rows.env, predictions=holes)
+    with pytest.raises(InputError, match="predictions hold text"):
+        transport_gap(rows.Z, rows.y, rows.env, predictions=np.full(len(rows.y), "yes"))
+
+
+def test_columns_that_keep_environments_apart_are_named(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    env = np.repeat(["north", "south"], 200)
+    X = pd.DataFrame({"age": rng.normal(size=400), "site code": (env == "south") * 1.0, "dose": rng.normal(size=400)})
+    found = transport_gap(X, rng.normal(size=400), env)
+    assert any("They lie apart most in site code: leaving" in note for note in found.notes)
+    assert np.isnan(found.pairs[0, 1])
+
+
+def test_an_environment_too_small_to_hold_rows_out_is_named(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    env = np.repeat(["large", "tiny"], [300, 25])
+    found = transport_gap(rng.normal(size=(325, 1)), rng.normal(size=325), env)
+    assert any('Environment "tiny" has 25 rows, too few to hold some out' in note for note in found.notes)

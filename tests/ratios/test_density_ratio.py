@@ -179,8 +179,17 @@ def test_mistakes_are_named(seed: int) -> None:
         ratio.log(np.ones((4, 3)), "Bern", "Oslo")
     with pytest.raises(iv.InputError, match="QuadraticDiscriminantAnalysis cannot be fitted with weights"):
         iv.density_ratio(X, site, estimator=QuadraticDiscriminantAnalysis(), weight=np.ones(len(X)) * 2)
-    with pytest.raises(iv.InputError, match="folds is -1"):
-        iv.density_ratio(X, site, folds=-1)
+    for folds in (-1, 1, "5"):
+        with pytest.raises(iv.InputError, match=f"folds is {folds!r}: give 0 for none, or at least 2"):
+            iv.density_ratio(X, site, folds=folds)
+    with pytest.raises(iv.InputError, match=r"LogisticRegression is a class, .*LogisticRegression\(\)"):
+        iv.density_ratio(X, site, estimator=LogisticRegression)
+    holes = X[:5].copy()
+    holes[2, 1] = np.nan
+    with pytest.raises(iv.InputError, match='column "x1" of the rows to judge has missing or infinite values'):
+        ratio.log(holes, "Bern", "Oslo")
+    with pytest.raises(iv.InputError, match="svd is for ratios that are fitted here"):
+        iv.dric(X[:, 0], X, site, baseline=X[:, 1], ratio=ratio, svd=1)
 
 
 def test_frames_keep_their_order(seed: int) -> None:
@@ -189,6 +198,8 @@ def test_frames_keep_their_order(seed: int) -> None:
     one, other = iv.density_ratio(frame, pd.Series(site)), iv.density_ratio(X, site)
     np.testing.assert_array_equal(one.log(frame, "Bern", "Oslo"), other.log(X, "Bern", "Oslo"))
     np.testing.assert_array_equal(one.at_rows, other.at_rows)
+    np.testing.assert_array_equal(one.log(frame[["b", "a"]], "Bern", "Oslo"), one.log(frame, "Bern", "Oslo"))
+    assert repr(one).startswith("<DensityRatio by logistic regression on a ")
     classifier = LogisticRegression()
     assert iv.density_ratio(frame, site, estimator=classifier).at_rows.shape == (len(X), 3)
     assert not hasattr(classifier, "coef_")  # the user's own object is left alone

@@ -202,3 +202,9 @@ def test_through_the_front_door(name: str, seed: int) -> None:
     error = np.abs(ratio.log(data.X, "A", "B") - truth)
     assert np.mean(error) < 0.3 * np.abs(truth).mean() + 0.02
     assert "none" not in ratio.overlap.verdicts
+
+
+def test_many_columns_are_warned_of(seed: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(120, 20))
+    ratio = density_ratio(X, np.repeat([0, 1], 60), estimator="ulsif")
+    assert any("In 20 columns Gaussian bumps see little" in note for note in ratio.notes)

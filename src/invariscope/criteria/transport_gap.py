@@ -20,10 +20,11 @@ from invariscope.ratios.estimator import Units, rows_of
 from invariscope.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
 from invariscope.results import Floats, Overlap, TransportGapResult
 from invariscope.targets import Target, target_of
-from invariscope.wording import names
+from invariscope.wording import listed, names
 
 FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
 ROWS_PER_FOLD = 10  # with fewer, too little is left to fit on
+APART = 0.5  # of the spreads of two environments together: a distance of their means worth naming
 NO_NOISE = 1e-10  # of the target's spread: a standard error below it is rounding error
 DRAWN_AT_ONCE = 2e7  # numbers
 
@@ -259,9 +260,24 @@ def _notes(data: Environments, refused: NDArray[np.bool_], compared: NDArray[np.
     listing = [f"{called[a]} under the relation of {called[b]}" for a, b in np.argwhere(refused)]
     more = f" and {len(listing) - 5} more of {len(data) * (len(data) - 1)} pairs" if len(listing) > 6 else ""
     shown = ", ".join(listing[:5] if more else listing)
-    text = (
-        f"No gap where rows hardly overlap: {shown}{more} (under 5 % of the rows count, or fewer than {FEWEST_ROWS})."
-    )
-    return (
-        (text,) if compared.any() else (text, "No pair of environments can be compared, so there is no gap to sum up.")
-    )
+    notes = [f"No gap where rows hardly overlap, or too few are left to stand in for others: {shown}{more}."]
+    apart = _columns_apart(data, refused)
+    if apart:
+        notes.append(f"They lie apart most in {listed(apart)}: leaving such columns out may make them comparable.")
+    if not compared.any():
+        notes.append("No pair of environments can be compared, so there is no gap to sum up.")
+    return tuple(notes)
+
+
+def _columns_apart(data: Environments, refused: NDArray[np.bool_]) -> list[str]:
+    """At most three columns whose means differ most, for their spread, between environments of a refused pair."""
+    counts = np.ones(len(data.X)) if data.weight is None else data.weight
+    centred = data.X - data.blocks.shift
+    mean = np.add.reduceat(counts[:, None] * centred, data.offsets[:-1]) / data.rows[:, None]
+    square = np.add.reduceat(counts[:, None] * centred**2, data.offsets[:-1]) / data.rows[:, None]
+    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+    first, second = np.nonzero(refused)
+    between = np.abs(mean[first] - mean[second])
+    within = np.maximum(spread[first] + spread[second], 1e-9 * np.abs(mean).max(axis=0) + 1e-300)
+    distance = (between / within).max(axis=0)
+    return [data.columns[j] for j in np.argsort(-distance, kind="stable")[:3] if distance[j] > APART]

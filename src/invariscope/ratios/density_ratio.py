@@ -43,6 +43,10 @@ class DensityRatio:
     _units: Units = field(repr=False)
     _fit: Fit = field(repr=False)
 
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{name} {v}" for name, v in zip(self.labels, self.overlap.verdicts, strict=True))
+        return f"<DensityRatio by {self.description}; overlap: {verdicts}>"
+
     def log_densities(self, X: Any) -> Floats:
         """log p_e(x) up to a term common to all environments: (n, E)."""
         values, names = matrix_of(X)

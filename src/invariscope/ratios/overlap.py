@@ -73,7 +73,8 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
             tuple(map(_verdict, shares, data.rows, within)) for shares, within in zip(effective, reached, strict=True)
         ),
         pooled=pooled,
-        verdicts=tuple(map(_verdict, pooled, data.rows, reached_of_all)),
+        # nobody has to cover all the others together: how much they cover is in the share already
+        verdicts=tuple(_verdict(share, rows, 1.0) for share, rows in zip(pooled, data.rows, strict=True)),
     )
 
 

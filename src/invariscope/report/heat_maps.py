@@ -154,6 +154,8 @@ def _gap_lines(data: Gaps, pair: GapPair) -> list[Lines]:
 
 def _overlap_lines(pair: GapPair) -> list[Lines]:
     effective, rows = f"{pair.effective:,.0f}", f"of {pair.rows:,.0f}"
+    if pair.overlap == "none":  # perhaps not for want of rows, but because the other environment reaches further
+        return [("none",)] * 3
     return [(f"{effective} {rows}", pair.overlap), (effective, rows, pair.overlap), (effective, pair.overlap)]
 
 

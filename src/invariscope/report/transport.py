@@ -44,6 +44,7 @@ class GapPair:
     mean_ratio: float
     largest: float
     beyond_cap: float
+    reached: float
 
     @property
     def refused(self) -> bool:
@@ -171,6 +172,7 @@ def _pair(audit: Audited, names: tuple[str, ...], a: int, b: int) -> GapPair:
         mean_ratio=float(overlap.mean_ratio[a, b]),
         largest=float(overlap.largest[a, b]),
         beyond_cap=float(overlap.beyond_cap[a, b]),
+        reached=float(overlap.reached[a, b]),
     )
 
 
@@ -292,4 +294,8 @@ def _decimals(largest: float) -> int | None:
 
 
 def _overlap_words(pair: GapPair) -> str:
-    return f"{pair.overlap} overlap, {pair.effective_words} rows effective"
+    beyond = 1.0 - pair.reached
+    lost = (
+        f", {wording.percent(beyond)} of {pair.moved} lie where {pair.borrowed} has no rows" if beyond >= 0.01 else ""
+    )
+    return f"{pair.overlap} overlap, {pair.effective_words} rows effective{lost}"

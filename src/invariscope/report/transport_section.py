@@ -73,6 +73,7 @@ def _pairs(gaps: Gaps, pairs: Sequence[GapPair]) -> str:
         ("95 %", [gaps.span(p) or wording.MISSING for p in pairs]),
         ("p, all pairs", [gaps.chance(p).removeprefix("p ").removeprefix("= ") for p in pairs]),
         ("effective rows", [f"{p.effective_words}, {p.overlap}" for p in pairs]),
+        ("within reach", [wording.percent(p.reached) for p in pairs]),
         ("mean ratio", [wording.number(p.mean_ratio, 2) for p in pairs]),
         ("heaviest row", [wording.percent(p.largest) for p in pairs]),
         ("heavy rows", [wording.percent(p.beyond_cap) for p in pairs]),
