@@ -107,31 +107,43 @@ def true_ratio() -> None:
 
 
 def steps() -> None:
-    """(d): the ladder of appendix B.5."""
+    """(d): the ladder of appendix B.5, and one with environments close enough to overlap."""
+    published, close = (0.1, 1.0, 10.0), (1.0, 1.3, 1.6)
     for setting in ("FEU", "FOU"):
-        for square in (False, True):
-            data = iv.datasets.nonlinear_sem(setting, n=1000, n_test=0, square=square, seed=0)
-            rungs = ladder(data, betas=(0.0, 0.1, 0.25, 0.5, 1.0))
-            lines = []
-            for beta, f, regret in zip(rungs.betas, rungs.predictions, rungs.regret, strict=True):
-                score = iv.dric(f, data.X, data.env, baseline=rungs.predictions[-1], resamples=39)
-                own = iv.regret(f[:, None], data.y, data.env)
-                lines.append(
-                    [
-                        f"{beta:g}",
-                        f"{beta**2:.3f}",
-                        f"{f.std() / rungs.predictions[-1].std():.2f}",
-                        f"{score.value:.3f} ({score.interval[0]:.3f} … {score.interval[1]:.3f})",
-                        f"{own.value:.2f} ({own.interval[0]:.2f} … {own.interval[1]:.2f})",
-                        f"{regret.mean():.2f}",
-                        transport(f, data),
-                    ]
-                )
-            columns = "(x1, x1², x2)" if square else "(x1, x2), as published"
-            header = ["β", "β²", "spread / ERM's", "Q̂ (interval)", "regret (interval)", "true regret", "transport gap"]
-            table(f"Nonlinear SEM, {setting}, columns {columns}, 1000 rows each", header, lines)
-            if square and setting == "FEU":
-                pairs(iv.dric(rungs.predictions[0], data.X, data.env, baseline=rungs.predictions[-1], resamples=0))
+        rungs_of(setting, square=False, environments=published)
+        first, last, data = rungs_of(setting, square=True, environments=published)
+        if setting == "FEU":
+            pairs(iv.dric(first, data.X, data.env, baseline=last, resamples=0))
+    rungs_of("FEU", square=True, environments=close)
+
+
+def rungs_of(
+    setting: str, square: bool, environments: tuple[float, ...]
+) -> tuple[np.ndarray, np.ndarray, iv.datasets.Dataset]:
+    """One ladder as a table; its first and last predictions, and the data."""
+    data = iv.datasets.nonlinear_sem(setting, n=1000, environments=environments, n_test=0, square=square, seed=0)
+    rungs = ladder(data, betas=(0.0, 0.1, 0.25, 0.5, 1.0))
+    first, last = rungs.predictions[0], rungs.predictions[-1]
+    lines = []
+    for beta, f, regret in zip(rungs.betas, rungs.predictions, rungs.regret, strict=True):
+        score = iv.dric(f, data.X, data.env, baseline=last, resamples=39)
+        own = iv.regret(f[:, None], data.y, data.env)
+        lines.append(
+            [
+                f"{beta:g}",
+                f"{beta**2:.3f}",
+                f"{f.std() / last.std():.2f}",
+                f"{score.value:.3f} ({score.interval[0]:.3f} … {score.interval[1]:.3f})",
+                f"{own.value:.2f} ({own.interval[0]:.2f} … {own.interval[1]:.2f})",
+                f"{regret.mean():.2f}",
+                transport(f, data),
+            ]
+        )
+    columns = "(x1, x1², x2)" if square else "(x1, x2), as published"
+    close = f"e = {', '.join(f'{e:g}' for e in environments)}, " if environments[0] == 1.0 else ""
+    header = ["β", "β²", "spread / ERM's", "Q̂ (interval)", "regret (interval)", "true regret", "transport gap"]
+    table(f"Nonlinear SEM, {setting}, {close}columns {columns}, 1000 rows each", header, lines)
+    return first, last, data
 
 
 def pairs(score: DricResult) -> None:
