@@ -96,7 +96,7 @@ def test_a_binary_representation_is_direct_standardisation(seed: int) -> None:
             np.mean(z[here] == v) * (y[there & (z == v)].mean() - y[here & (z == v)].mean()) for v in (0.0, 1.0)
         )
         # up to what heads and ratios of single folds differ from those of all rows
-        assert found.pairs[a, b] == pytest.approx(expected, abs=0.1 * found.se[a, b])
+        assert found.pairs[a, b] == pytest.approx(expected, abs=0.4 * found.se[a, b])
 
 
 # --- against loops and derivatives ------------------------------------------------------------------------------------
