@@ -24,7 +24,7 @@ def ranks_by_content(X: Floats, offsets: NDArray[np.intp]) -> NDArray[np.intp]:
     It is found from the values, so that rows in another order, or repeated, or in other units, are ranked alike.
     ``X`` must have columns of comparable size.
     """
-    along = X @ _direction(X.shape[1])
+    along = X @ direction(X.shape[1])
     rank = np.empty(len(X), dtype=np.intp)
     for start, stop in itertools.pairwise(offsets):
         order = np.argsort(along[start:stop], kind="stable")
@@ -44,7 +44,7 @@ def places_by_content(X: Floats, offsets: NDArray[np.intp], tie: Floats | None =
     saw. Nor must places follow the ranks: folds dealt in turn along a direction are alike in every detail there, and
     none could tell that a fit to the others goes too far.
     """
-    along = X @ _direction(X.shape[1])
+    along = X @ direction(X.shape[1])
     runs = list(itertools.pairwise(offsets))
     centres = [along[start:stop].mean() if stop > start else 0.0 for start, stop in runs]
     places = np.empty(len(X), dtype=np.intp)
@@ -67,7 +67,8 @@ def whole(weight: Floats) -> NDArray[np.intp] | None:
     return counts if np.array_equal(counts, weight) and counts.sum() <= 10 * len(counts) else None
 
 
-def _direction(d: int) -> Floats:
+def direction(d: int) -> Floats:
+    """One direction in d columns, always the same, along which rows are ranked."""
     return np.random.default_rng(d).normal(size=d)
 
 

@@ -15,7 +15,7 @@ from invariscope.criteria.transported_means import total_gap, transported_means,
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
-from invariscope.ratios.density_ratio import DensityRatio, ratio_for
+from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import Rows
 from invariscope.ratios.overlap import remarks
 from invariscope.resampling import generator, pvalue
@@ -180,9 +180,9 @@ def _ratios(
 ) -> list[tuple[Environments, DensityRatio, bool]]:
     """The rows and the ratio of the model's terms, then of the baseline's (one for both without a representation)."""
     if representation is None:
-        return [(data, ratio_for(data, ratio, svd=svd, rng=generator(seed)), _is_given(ratio))]
+        return [(data, ratio_for(data, ratio, svd=svd, rng=generator(seed)), is_given(ratio))]
     pair = ratio if isinstance(ratio, tuple) else (ratio, ratio)
-    if len(pair) != 2 or (not isinstance(ratio, tuple) and _is_given(ratio)):
+    if len(pair) != 2 or (not isinstance(ratio, tuple) and is_given(ratio)):
         raise InputError("with a representation, give ratios from elsewhere as a pair: (on the representation, on X)")
     z, _ = matrix_of(representation)
     if len(z) != len(data.X):
@@ -192,11 +192,7 @@ def _ratios(
     weight = None if data.weight is None else data.original(data.weight)
     on_z = Environments(z, None, labels[data.original(data.codes)], weight)
     fits = (ratio_for(on_z, pair[0], rng=generator(seed)), ratio_for(data, pair[1], svd=svd, rng=generator(seed)))
-    return [(rows, fitted, _is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
-
-
-def _is_given(ratio: Any) -> bool:
-    return isinstance(ratio, DensityRatio) or (callable(ratio) and not hasattr(ratio, "predict_proba"))
+    return [(rows, fitted, is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
 
 
 def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
@@ -206,7 +202,7 @@ def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes:
         return int(asked)
     names = ratio if isinstance(ratio, tuple) else (ratio,)
     refitted = [side.rows for side in sides if not side.given]
-    if any(not _is_given(one) and one not in QUICK for one in names):
+    if any(not is_given(one) and one not in QUICK for one in names):
         notes.append(
             f"No interval and no shuffles, which need refits of this ratio: iv.dric(resamples={RESAMPLES}) draws them."
         )

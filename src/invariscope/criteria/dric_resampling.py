@@ -10,6 +10,7 @@ import numpy as np
 from invariscope.criteria.transported_means import total_gap, transported_means
 from invariscope.progress import Say
 from invariscope.ratios.estimator import Fit, Floats, Integers, Rows
+from invariscope.resampling import direction
 
 EVERY = 10  # refits between two messages
 
@@ -50,7 +51,7 @@ class Sampler:
 
     @classmethod
     def of(cls, rows: Rows, weight: Floats | None) -> Sampler:
-        along = rows.X @ np.random.default_rng(rows.X.shape[1]).normal(size=rows.X.shape[1])
+        along = rows.X @ direction(rows.X.shape[1])
         counted = np.ones(len(along)) if weight is None else weight
         centre = np.add.reduceat(counted * along, rows.offsets[:-1])
         environments = np.argsort(centre / np.add.reduceat(counted, rows.offsets[:-1]), kind="stable")

@@ -124,8 +124,7 @@ def ratio_for(
     to log densities (n, E), environments in the order of their labels. ``folds`` is how many, or the fold of every row
     of positive weight.
     """
-    given = isinstance(ratio, DensityRatio) or (callable(ratio) and not hasattr(ratio, "predict_proba"))
-    if svd is not None and given:
+    if svd is not None and is_given(ratio):
         raise InputError("svd is for ratios that are fitted here: this one is given as it is")
     if isinstance(ratio, DensityRatio):
         if ratio.labels != data.labels:
@@ -135,7 +134,7 @@ def ratio_for(
             )
         scores = ratio.log_densities(data.X)
         return replace(ratio, overlap=overlap_of(data, scores), at_rows=data.original(scores))
-    if callable(ratio) and not hasattr(ratio, "predict_proba"):
+    if is_given(ratio):
         return _known(data, ratio)
     if svd is not None and svd < 1:
         raise InputError(f"svd is {svd!r}: give the number of directions to keep, at least 1")
@@ -160,6 +159,11 @@ def ratio_for(
         _units=units,
         _fit=fit,
     )
+
+
+def is_given(ratio: Any) -> bool:
+    """Whether a ratio comes from outside, fitted or known, and stays as it is."""
+    return isinstance(ratio, DensityRatio) or (callable(ratio) and not hasattr(ratio, "predict_proba"))
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,6 @@ class Rows:
             return replace(self, weight=weight)
         return replace(self, weight=weight).take(kept)
 
-    def relabelled(self, order: Integers) -> Rows:
-        """The rows dealt anew: sizes stay, row ``order[i]`` is put in place i."""
-        return Rows(self.X[order], self.offsets, None if self.weight is None else self.weight[order])
-
 
 class Fit(Protocol):
     """A fitted estimator. All environments come from one fit: pairs are differences of columns of ``log_densities``."""
