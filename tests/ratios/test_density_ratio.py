@@ -111,6 +111,12 @@ def test_folds_judge_rows_by_fits_that_did_not_see_them(estimator: str, seed: in
     np.testing.assert_array_equal(fitted.log(X, 0, 1), held_out.log(X, 0, 1))  # for new rows, all rows are used
 
 
+def test_folds_may_be_a_whole_number_of_any_kind(seed: int) -> None:
+    X, site = three(seed, n=60)
+    one, other = (iv.density_ratio(X, site, folds=folds) for folds in (4, np.int64(4)))
+    np.testing.assert_array_equal(one.at_rows, other.at_rows)
+
+
 def test_order_repetition_and_units_of_rows_do_not_matter_even_with_folds(seed: int) -> None:
     X, site = three(seed)
     order = np.random.default_rng(seed).permutation(len(X))

@@ -8,13 +8,9 @@ from scipy.stats import kstest
 
 from invariscope.criteria.dric import dric
 from invariscope.datasets.synthetic.linear_sem import linear_sem
+from tests.statistical.bands import band
 
 pytestmark = pytest.mark.statistical
-
-
-def band(rate: float, runs: int) -> float:
-    """3.5 standard errors of a rate."""
-    return 3.5 * float(np.sqrt(rate * (1 - rate) / runs))
 
 
 def test_p_values_are_uniform_when_environments_are_exchangeable(seed: int) -> None:

@@ -10,24 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-import invariscope.blocks
 from invariscope.criteria.influence_index import influence_index
 from invariscope.datasets.synthetic.linear_sem import linear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law
 from invariscope.linear_head import LinearHead
+from tests.statistical.bands import band
 
 pytestmark = pytest.mark.statistical
-
-
-@pytest.fixture(autouse=True)
-def _one_thread(monkeypatch):
-    """Small data sets by the thousand: starting threads would take most of the time. Results do not depend on it."""
-    monkeypatch.setattr(invariscope.blocks, "workers", lambda: 1)
-
-
-def band(rate, runs):
-    """3.5 standard errors of a rate."""
-    return 3.5 * np.sqrt(rate * (1 - rate) / runs)
 
 
 WORLDS = {

@@ -11,7 +11,6 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-import invariscope.blocks
 from invariscope.criteria.regret import regret
 from invariscope.criteria.score_test import score_test
 from invariscope.criteria.shared_head import fit_shared_head
@@ -20,23 +19,13 @@ from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.environments import Environments
 from invariscope.resampling import pvalue
 from invariscope.targets import target_of
+from tests.statistical.bands import band
 from tests.statistical.coverage_grid import World, simulate
 
 pytestmark = pytest.mark.statistical
 
 SCALES = (0.2, 2.0, 5.0)
 IMBALANCED = (100, 300, 900)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread(monkeypatch):
-    """Small data sets by the thousand: starting threads would take most of the time. Results do not depend on it."""
-    monkeypatch.setattr(invariscope.blocks, "workers", lambda: 1)
-
-
-def band(rate, runs):
-    """3.5 standard errors of a rate."""
-    return 3.5 * np.sqrt(rate * (1 - rate) / runs)
 
 
 def fit_of(Z, y, env):

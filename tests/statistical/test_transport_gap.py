@@ -9,23 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import invariscope.blocks
 from invariscope.criteria.transport_gap import transport_gap
+from tests.statistical.bands import band
 from tests.statistical.coverage_grid import World
 from tests.statistical.transport_gap_grid import NORMAL_SHIFT, SHIFT, quadratic_world, simulate, true_gaps
 
 pytestmark = pytest.mark.statistical
-
-
-@pytest.fixture(autouse=True)
-def _one_thread(monkeypatch):
-    """Small data sets by the thousand: starting threads would take most of the time. Results do not depend on it."""
-    monkeypatch.setattr(invariscope.blocks, "workers", lambda: 1)
-
-
-def band(rate, runs):
-    """3.5 standard errors of a rate."""
-    return 3.5 * np.sqrt(rate * (1 - rate) / runs)
 
 
 # --- coverage, size and the index -------------------------------------------------------------------------------------

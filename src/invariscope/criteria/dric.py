@@ -17,7 +17,6 @@ from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import Rows
-from invariscope.ratios.overlap import remarks
 from invariscope.resampling import generator, pvalue
 from invariscope.results import DricResult, Floats
 from invariscope.tables import matrix_of
@@ -229,7 +228,7 @@ def _notes(data: Environments, ratios: list[DensityRatio], denominator: float) -
         mean = fitted.overlap.mean_ratio
         off = np.maximum(mean, 1.0 / np.maximum(mean, 1e-300))
         a, b = np.unravel_index(int(np.argmax(off)), off.shape)
-        about = [*fitted._fit.notes, *remarks(fitted.overlap)]  # of these rows, wherever the ratio was fitted
+        about = list(fitted.notes)
         if off[a, b] > FAR_FROM_ONE:
             about.append(
                 f"Rows of {data.labels[b]} cannot stand in for those of {data.labels[a]}: the mean of the ratio is "

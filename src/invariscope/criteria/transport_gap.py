@@ -120,8 +120,7 @@ def transport_gap(
     with one_blas_thread():
         outcome: OutcomeModels
         fold, used, notes = _folds(data, target, folds)
-        counted = slice(None) if data.weight is None else data.weight > 0
-        fitted = ratio_for(data, ratio, folds=fold[counted] if used > 1 else 0, rng=ratio_rng)
+        fitted = ratio_for(data, ratio, folds=fold[fold >= 0] if used > 1 else 0, rng=ratio_rng)
         if given is None:
             outcome = fit_linear_heads(data, target, fold, used)
         else:

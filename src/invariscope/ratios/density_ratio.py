@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ def density_ratio(
     if not isinstance(folds, int | np.integer) or folds < 0 or folds == 1:
         raise InputError(f"folds is {folds!r}: give 0 for none, or at least 2")
     data = Environments.of(X, None, env, weight)
-    return ratio_for(data, estimator, folds=folds, svd=svd, rng=generator(seed))
+    return ratio_for(data, estimator, folds=int(folds), svd=svd, rng=generator(seed))
 
 
 def ratio_for(
@@ -132,8 +132,7 @@ def ratio_for(
                 f"the ratio was fitted for {', '.join(map(str, ratio.labels))}, "
                 f"but the rows come from {', '.join(map(str, data.labels))}"
             )
-        scores = ratio.log_densities(data.X)
-        return replace(ratio, overlap=overlap_of(data, scores), at_rows=data.original(scores))
+        return _judged(data, ratio.log_densities(data.X), ratio._units, ratio._fit, ratio.columns)
     if is_given(ratio):
         return _known(data, ratio)
     if svd is not None and svd < 1:
@@ -148,6 +147,11 @@ def ratio_for(
     else:  # rows of weight 0 were not fitted on
         scores = fit.log_densities(units.apply(data.X))
         scores[np.asarray(data.weight) > 0] = seen
+    return _judged(data, scores, units, fit, data.columns)
+
+
+def _judged(data: Environments, scores: Floats, units: Units, fit: Fit, columns: tuple[str, ...]) -> DensityRatio:
+    """A ratio, wherever it comes from, with what its log densities at the stored rows say about them."""
     overlap = overlap_of(data, scores)
     return DensityRatio(
         labels=data.labels,
@@ -155,7 +159,7 @@ def ratio_for(
         description=fit.description,
         at_rows=data.original(scores),
         notes=(*fit.notes, *remarks(overlap)),
-        columns=data.columns,
+        columns=columns,
         _units=units,
         _fit=fit,
     )
@@ -192,9 +196,7 @@ def _known(data: Environments, function: Callable[[Floats], Floats]) -> DensityR
             f"the ratio function gives an array of shape {scores.shape}: give log densities, "
             f"{len(data.X)} rows by {len(data)} environments"
         )
-    return DensityRatio(
-        data.labels, overlap_of(data, scores), fit.description, data.original(scores), (), data.columns, units, fit
-    )
+    return _judged(data, scores, units, fit, data.columns)
 
 
 def _held_out(fit: Fit, rows: Rows, fold: Integers | int) -> Floats:

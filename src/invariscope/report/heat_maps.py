@@ -6,6 +6,7 @@ What is drawn comes ready from :mod:`.findings` and :mod:`.transport`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import altair as alt
@@ -79,20 +80,11 @@ def gaps(data: Gaps, *, narrow: bool = False) -> alt.TopLevelMixin:
     """Whose mean would move under whose relation; sure gaps bold and with an asterisk, refused ones dashed."""
     frame = _pair_frame(data.names, narrow)
     lines = _fitting({(p.moved, p.borrowed): _gap_lines(data, p) for p in data.ranked}, frame.side)
-    cells = [
-        Cell(data.names[a], data.names[b], BLANK, ("own",), told=f"{data.names[a]} as it is")
-        if pair is None
-        else Cell(
-            row=pair.moved,
-            column=pair.borrowed,
-            step=DASHED if pair.refused else int(data.steps[a, b]),
-            lines=lines[pair.moved, pair.borrowed],
-            told=data.told(pair),
-            strong=pair.sure,
-        )
-        for a, row in enumerate(data.pairs)
-        for b, pair in enumerate(row)
-    ]
+
+    def step(pair: GapPair, shade: int) -> int:
+        return DASHED if pair.refused else shade
+
+    cells = _pair_cells(data, lines, step, "as it is", bold=True)
     return _drawn(cells, frame, (MOVED, "… with the relation of"), TILT, narrow)
 
 
@@ -101,20 +93,33 @@ def overlaps(data: Cover, *, narrow: bool = False) -> alt.TopLevelMixin:
     frame = _pair_frame(data.names, narrow)
     pairs = [pair for row in data.pairs for pair in row if pair is not None]
     lines = _fitting({(p.moved, p.borrowed): _overlap_lines(p) for p in pairs}, frame.side)
-    cells = [
-        Cell(data.names[a], data.names[b], BLANK, ("own",), told=f"{data.names[a]} looks like itself")
+    cells = _pair_cells(data, lines, lambda pair, shade: shade or DASHED, "looks like itself")
+    return _drawn(cells, frame, (ALIKE, "… rows of"), COVER, narrow)
+
+
+def _pair_cells(
+    data: Gaps | Cover,
+    lines: dict[Place, Lines],
+    step: Callable[[GapPair, int], int],
+    own: str,
+    *,
+    bold: bool = False,
+) -> list[Cell]:
+    """A cell for every pair of environments, and an empty one, told as ``own``, for each with itself."""
+    return [
+        Cell(data.names[a], data.names[b], BLANK, ("own",), told=f"{data.names[a]} {own}")
         if pair is None
         else Cell(
             row=pair.moved,
             column=pair.borrowed,
-            step=int(data.steps[a, b]) or DASHED,
+            step=step(pair, int(data.steps[a, b])),
             lines=lines[pair.moved, pair.borrowed],
             told=data.told(pair),
+            strong=bold and pair.sure,
         )
         for a, row in enumerate(data.pairs)
         for b, pair in enumerate(row)
     ]
-    return _drawn(cells, frame, (ALIKE, "… rows of"), COVER, narrow)
 
 
 def heat_steps(margin: float) -> list[float]:
