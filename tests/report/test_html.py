@@ -253,7 +253,10 @@ def test_more_environments_than_stand_side_by_side(build_audit: Build) -> None:
 
 
 def test_the_reason_of_a_refusal_is_given_where_there_is_one(audit: SimpleNamespace) -> None:
-    reason = "Dashed: refused, under 5 % of the rows effective, or fewer than 20."
+    reason = (
+        "Dashed: refused, under 5 % of the rows effective (and not 500), or fewer than 20, or over 10 % of the "
+        "environment at the left beyond their reach."
+    )
     assert reason in Page(html.render(audit)).words
     result = audit.results["transport_gap"]
     whole = np.where(np.isnan(result.pairs), 0.0, result.pairs)

@@ -93,7 +93,11 @@ def overlaps(data: Cover, *, narrow: bool = False) -> alt.TopLevelMixin:
     frame = _pair_frame(data.names, narrow)
     pairs = [pair for row in data.pairs for pair in row if pair is not None]
     lines = _fitting({(p.moved, p.borrowed): _overlap_lines(p) for p in pairs}, frame.side)
-    cells = _pair_cells(data, lines, lambda pair, shade: shade or DASHED, "looks like itself")
+
+    def step(pair: GapPair, shade: int) -> int:
+        return DASHED if pair.overlap == "none" else shade
+
+    cells = _pair_cells(data, lines, step, "looks like itself")
     return _drawn(cells, frame, (ALIKE, "… rows of"), COVER, narrow)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from invariscope import wording
 from invariscope.criteria.transport_gap import FEWEST_ROWS
-from invariscope.ratios.overlap import WEAK
+from invariscope.ratios.overlap import MOST, PLENTY, WEAK
 from invariscope.report import findings, record
 from invariscope.report.data import Audited
 from invariscope.report.sections import Draw, escaped, note, section
@@ -17,7 +17,10 @@ OVERLAP_LEGEND = (
     "How many rows of the environment above still count once they are weighted to look like the one at the left; "
     "the stronger the colour, the larger their share."
 )
-REFUSED_LEGEND = f"Dashed: refused, under {wording.percent(WEAK)} of the rows effective, or fewer than {FEWEST_ROWS}."
+REFUSED_LEGEND = (
+    f"Dashed: refused, under {wording.percent(WEAK)} of the rows effective (and not {PLENTY}), or fewer than "
+    f"{FEWEST_ROWS}, or over {wording.percent(1 - MOST)} of the environment at the left beyond their reach."
+)
 PAIRS_LEGEND = (
     "p allows for all pairs. Mean ratio: the mean weight, 1 if the ratio is right. Heaviest row: its share of all "
     "weight. Heavy rows: those that weigh more than {cap:g}."
