@@ -1,0 +1,139 @@
+"""What every training objective is: pure functions of one batch per environment, and its own hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from invariscope.errors import InputError
+from invariscope.objectives.risks import risks
+
+Tensors = tuple[Tensor, ...]
+Named = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an objective sees of one step; every tuple has one entry per environment, in the same order.
+
+    ``logits`` (n_e, K): scores of the head, K = 1 for regression and two classes; ``targets`` (n_e,) numbers or
+    probabilities of the second class, or (n_e, K) probabilities of classes: always floats, so that rows can be mixed;
+    ``features`` (n_e, d): what the head reads; ``log_densities`` (n_e, E): log p_k(x_i) up to a term common to all k,
+    only for objectives with ``ratio_on``.
+    """
+
+    logits: Tensors
+    targets: Tensors
+    features: Tensors
+    task: str
+    log_densities: Tensors | None = None
+
+    @property
+    def risks(self) -> Tensor:
+        """Mean loss of every environment, (E,)."""
+        return risks(self.logits, self.targets, self.task)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """risk + weight · penalty; subclasses say what the penalty is, and whatever else they need.
+
+    Every method is pure and works on tensors alone: no optimiser, no global random numbers, no branch on values. So
+    the same code trains one model, or hundreds of them at once under ``torch.func.vmap``.
+    """
+
+    name: ClassVar[str] = ""
+    #: Environments it needs to make sense
+    fewest_environments: ClassVar[int] = 2
+    #: Representation and head are updated in turn, not together
+    alternates: ClassVar[bool] = False
+
+    weight: float = 1.0
+
+    @property
+    def ratio_on(self) -> str | None:
+        """Where density ratios are fitted: "x" (once, beforehand), "z" (refreshed while training) or not at all."""
+        return None
+
+    def draw(self, targets: Tensors, generator: torch.Generator) -> Named:
+        """Random numbers of one step, drawn outside the objective from the targets of the batch."""
+        return {}
+
+    def mix(self, inputs: Tensors, targets: Tensors, drawn: Named) -> tuple[Tensors, Tensors]:
+        """Rows to train on in place of those of the batch; only augmentations change them."""
+        return inputs, targets
+
+    def memory(self, environments: int) -> Named:
+        """Numbers carried from step to step without being trained, at the start."""
+        return {}
+
+    def remember(self, batch: Batch, memory: Named) -> Named:
+        """The memory after this batch."""
+        return memory
+
+    def adversary(self, width: int, environments: int, outputs: int, generator: torch.Generator) -> Named:
+        """Parameters that are trained against the representation, at the start; ``width`` columns of features."""
+        return {}
+
+    def risk(self, batch: Batch, memory: Named) -> Tensor:
+        """What is minimised besides the penalty: by default the mean risk, every environment counting the same."""
+        return batch.risks.mean()
+
+    def penalty(self, batch: Batch, adversary: Named) -> Tensor:
+        """How far from invariant, in the sense of this objective; 0 if it has no penalty."""
+        return batch.logits[0].new_zeros(())
+
+    def __call__(
+        self,
+        batch: Batch,
+        weight: Tensor | float | None = None,
+        memory: Named | None = None,
+        adversary: Named | None = None,
+    ) -> tuple[Tensor, Named]:
+        """The number to minimise and the memory for the next step."""
+        memory = self.remember(batch, self.memory(len(batch.logits)) if memory is None else memory)
+        weight = self.weight if weight is None else weight
+        return self.risk(batch, memory) + weight * self.penalty(batch, adversary or {}), memory
+
+
+REGISTRY: dict[str, type[Objective]] = {}
+
+
+def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
+    """Register a class under the name people type."""
+
+    def register(kind: type[Objective]) -> type[Objective]:
+        kind.name = name
+        REGISTRY[name] = kind
+        return kind
+
+    return register
+
+
+def objective_of(given: Any, weight: float | None = None, options: dict[str, Any] | None = None) -> Objective:
+    """An objective from its name, its class or itself; ``weight`` and ``options`` replace its own hyper-parameters.
+
+    >>> objective_of("vrex", 3.0)
+    VREx(weight=3.0)
+    """
+    if isinstance(given, str):
+        if given not in REGISTRY:
+            close = get_close_matches(given, REGISTRY, n=1)
+            hint = f' Did you mean "{close[0]}"?' if close else ""
+            raise InputError(f'objective "{given}" is unknown: use one of {", ".join(sorted(REGISTRY))}.{hint}')
+        given = REGISTRY[given]
+    if isinstance(given, type) and issubclass(given, Objective):
+        given = given()
+    if not isinstance(given, Objective):
+        raise InputError(f"an objective is a name or an invariscope.objectives object, not a {type(given).__name__}")
+    changes = dict(options or {}) if weight is None else {**(options or {}), "weight": float(weight)}
+    known = [field.name for field in fields(given)]
+    for name in changes:
+        if name not in known:
+            raise InputError(f'objective "{given.name}" has no hyper-parameter "{name}": it has {", ".join(known)}')
+    return replace(given, **changes)

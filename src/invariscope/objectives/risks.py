@@ -1,0 +1,80 @@
+"""Losses of rows and risks of environments as torch tensors, for regression, two classes and several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from invariscope.errors import InputError
+
+TASKS = ("regression", "binary", "multiclass")
+
+
+def task_of(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
+    """What the shapes say: several columns of logits are classes, one column with whole-number targets is binary.
+
+    >>> task_of([torch.zeros(4, 1)], [torch.tensor([0, 1, 1, 0])]), task_of([torch.zeros(4, 1)], [torch.zeros(4)])
+    ('binary', 'regression')
+    """
+    if logits[0].ndim == 2 and logits[0].shape[1] > 1:
+        return "multiclass"
+    return "regression" if targets[0].is_floating_point() else "binary"
+
+
+def checked_task(task: str | None, logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
+    """The task, found from the shapes if not given; environments must match in number and rows."""
+    if task not in (None, *TASKS):
+        raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
+    if not logits or len(logits) != len(targets):
+        raise InputError(f"{len(logits)} environments of logits, but {len(targets)} of targets: give one of each")
+    for scores, values in zip(logits, targets, strict=True):
+        if len(scores) != len(values):
+            raise InputError(f"{len(scores)} rows of logits, but {len(values)} of targets in one environment")
+    return task or task_of(logits, targets)
+
+
+def row_losses(logits: Tensor, targets: Tensor, task: str) -> Tensor:
+    """Squared error, logistic loss or cross-entropy of every row, (n,).
+
+    ``logits`` is (n, K), or (n,) for one output; ``targets`` is (n,) numbers or class codes, or (n, K) probabilities of
+    classes (mixed rows). For two classes a target is the probability of the second.
+
+    >>> row_losses(torch.tensor([[0.0]]), torch.tensor([1.0]), "binary").exp()
+    tensor([2.])
+    """
+    if task == "multiclass":
+        if targets.ndim == 1:
+            return functional.cross_entropy(logits, targets.long(), reduction="none")
+        return -(targets * functional.log_softmax(logits, dim=-1)).sum(dim=-1)
+    scores = logits.reshape(logits.shape[0])
+    values = targets.to(scores.dtype)
+    if task == "binary":
+        return functional.binary_cross_entropy_with_logits(scores, values, reduction="none")
+    return (scores - values) ** 2
+
+
+def risks(logits: Sequence[Tensor], targets: Sequence[Tensor], task: str) -> Tensor:
+    """Mean loss of every environment, (E,)."""
+    return torch.stack(
+        [row_losses(scores, values, task).mean() for scores, values in zip(logits, targets, strict=True)]
+    )
+
+
+def probabilities(logits: Tensor, task: str) -> Tensor:
+    """What a model predicts: numbers (n, 1), the probability of the second class (n, 1), or of every class (n, K)."""
+    if task == "multiclass":
+        return torch.softmax(logits, dim=-1)
+    scores = logits.reshape(logits.shape[0], 1)
+    return torch.sigmoid(scores) if task == "binary" else scores
+
+
+def target_columns(targets: Tensor, task: str, classes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Targets in the columns of :func:`probabilities`: (n, 1), or one-hot (n, K)."""
+    if task == "multiclass":
+        if targets.ndim == 2:
+            return targets.to(dtype)
+        return functional.one_hot(targets.long(), classes).to(dtype)
+    return targets.reshape(targets.shape[0], 1).to(dtype)

@@ -1,0 +1,43 @@
+"""Risk extrapolation: the risk should be the same in all environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.risks import checked_task, risks
+
+
+def vrex_penalty(
+    logits: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    features: Sequence[Tensor] | None = None,
+    *,
+    task: str | None = None,
+) -> Tensor:
+    """Variance of the environments' risks, (1/E) Σ_e (R_e − R̄)².
+
+    What it cannot tell: where the noise of the target differs between environments, the invariant predictor has
+    different risks too, and this penalty moves away from it.
+
+    Reference: Krueger et al. (2021), "Out-of-distribution generalization via risk extrapolation", equation 8.
+
+    >>> import torch
+    >>> float(vrex_penalty([torch.tensor([[1.0]]), torch.tensor([[3.0]])], [torch.zeros(1), torch.zeros(1)]))
+    16.0
+    """
+    return risks(logits, targets, checked_task(task, logits, targets)).var(correction=0)
+
+
+@objective("vrex")
+@dataclass(frozen=True)
+class VREx(Objective):
+    """Mean risk + weight · variance of the environments' risks: :func:`vrex_penalty`."""
+
+    weight: float = 10.0
+
+    def penalty(self, batch: Batch, adversary: Named) -> Tensor:
+        return vrex_penalty(batch.logits, batch.targets, task=batch.task)
