@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 Say = Callable[[str], None]
-#: Words on what comes in, the bytes that have arrived, and how many there will be (0: nobody knows).
+#: Words on what is done, how much of it there is by now, and how much there will be (0: nobody knows).
 Show = Callable[[str, int, int], None]
 
 
@@ -36,7 +36,7 @@ def reporting(progress: bool | Say) -> Iterator[Say]:
 
 @contextmanager
 def receiving(progress: bool | Say) -> Iterator[Show]:
-    """A function that takes what comes in and how far it is: a bar on a terminal, the words handed on, or dropped.
+    """A function that takes what comes in and its bytes so far: a bar on a terminal, the words handed on, or dropped.
 
     >>> said = []
     >>> with receiving(said.append) as show:
@@ -46,6 +46,25 @@ def receiving(progress: bool | Say) -> Iterator[Show]:
     >>> said
     ['downloading a.zip', 'downloading the package b 1.0']
     """
+    with _bar(progress, _megabytes) as show:
+        yield show
+
+
+@contextmanager
+def counting(progress: bool | Say) -> Iterator[Show]:
+    """The same for steps in place of bytes."""
+    with _bar(progress, lambda done, total: f"{done:,} of {total:,}") as show:
+        yield show
+
+
+def _megabytes(arrived: int, total: int) -> str:
+    if total:
+        return f"{arrived / 1e6:.1f} of {total / 1e6:.1f} MB"
+    return f"{arrived / 1e6:.1f} MB" if arrived else ""
+
+
+@contextmanager
+def _bar(progress: bool | Say, size: Callable[[int, int], str]) -> Iterator[Show]:
     if callable(progress) or not progress:
         with reporting(progress) as say:
             last = ""
@@ -65,8 +84,8 @@ def receiving(progress: bool | Say) -> Iterator[Show]:
     if not console.is_terminal:
         yield lambda words, arrived, total: None
         return
-    said, size = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[size]}")
-    with Progress(said, BarColumn(), size, TimeRemainingColumn(), console=console, transient=True) as bars:
+    said, so_far = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[size]}")
+    with Progress(said, BarColumn(), so_far, TimeRemainingColumn(), console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def draw(words: str, arrived: int, total: int) -> None:
@@ -74,9 +93,6 @@ def receiving(progress: bool | Say) -> Iterator[Show]:
                 for earlier in tasks.values():
                     bars.update(earlier, visible=False)
                 tasks[words] = bars.add_task(words, total=None, size="")
-            so_far = f"{arrived / 1e6:.1f} MB" if arrived else ""
-            if total:
-                so_far = f"{arrived / 1e6:.1f} of {total / 1e6:.1f} MB"
-            bars.update(tasks[words], completed=arrived, total=total or None, size=so_far)
+            bars.update(tasks[words], completed=arrived, total=total or None, size=size(arrived, total))
 
         yield draw

@@ -7,7 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from invariscope.errors import InputError
 from invariscope.objectives.objective import Batch, Named, Objective, objective
+
+COUNTED = ("environment", "row")
 
 
 @objective("erm")
@@ -25,6 +28,8 @@ class ERM(Objective):
     per: str = "environment"
 
     def risk(self, batch: Batch, memory: Named) -> Tensor:
+        if self.per not in COUNTED:
+            raise InputError(f'per "{self.per}" is unknown: use "environment" or "row"')
         if self.per == "environment":
             return batch.risks.mean()
         rows = batch.risks.new_tensor([len(scores) for scores in batch.logits])

@@ -64,3 +64,7 @@ class GroupDRO(Objective):
 
     def risk(self, batch: Batch, memory: Named) -> Tensor:
         return (memory["shares"] * batch.risks).sum()
+
+    def judgement(self, batch: Batch, weight: Tensor | float, memory: Named, adversary: Named) -> Tensor:
+        """The worst environment's risk: the shares keep moving, so sums with them do not compare over time."""
+        return batch.risks.max()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
@@ -15,6 +18,7 @@ from invariscope.objectives.risks import risks
 
 Tensors = tuple[Tensor, ...]
 Named = dict[str, Tensor]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Batch:
     task: str
     log_densities: Tensors | None = None
 
-    @property
+    @cached_property
     def risks(self) -> Tensor:
         """Mean loss of every environment, (E,)."""
         return risks(self.logits, self.targets, self.task)
@@ -52,6 +56,10 @@ class Objective:
     fewest_environments: ClassVar[int] = 2
     #: Representation and head are updated in turn, not together
     alternates: ClassVar[bool] = False
+
+    #: For objectives with density ratios: the estimator, and the steps between two fits on the features
+    ratio: ClassVar[Any] = "logistic"
+    refresh: ClassVar[int] = 100
 
     weight: float = 1.0
 
@@ -87,6 +95,18 @@ class Objective:
     def penalty(self, batch: Batch, adversary: Named) -> Tensor:
         """How far from invariant, in the sense of this objective; 0 if it has no penalty."""
         return batch.logits[0].new_zeros(())
+
+    def judgement(self, batch: Batch, weight: Tensor | float, memory: Named, adversary: Named) -> Tensor:
+        """What held-out rows are judged by, to stop early: risk + weight · penalty.
+
+        With an adversary the risk alone: its penalty depends on how far the adversary has come.
+        """
+        risk = self.risk(batch, memory)
+        return risk if adversary else risk + weight * self.penalty(batch, adversary)
+
+    def fitted(self, inputs: Sequence[Floats], targets: Sequence[Floats], task: str, seed: int) -> Objective:
+        """The objective with whatever it takes from the data before training; arrays of every environment's rows."""
+        return self
 
     def __call__(
         self,

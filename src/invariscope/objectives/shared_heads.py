@@ -1,0 +1,178 @@
+"""Linear heads fitted inside an objective: all environments at once, the same number of steps whatever the data.
+
+Everything here works under ``torch.func.vmap``: there is no branch on values, and no failed factorisation stops the
+other models that are trained beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from invariscope.objectives.risks import target_columns
+
+NEWTON_STEPS = 25
+ACCELERATED_STEPS = 200
+NEWTON_NUMBERS = 512  # classes² × columns up to which Newton's Hessian is formed: what it holds for every row
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of several problems, padded to the same length.
+
+    ``design`` (B, n, p) with a first column of ones; ``targets`` (B, n, K) as in
+    :func:`~invariscope.objectives.risks.target_columns`; ``share`` (B, n), 0 where a row is padding, else what it
+    counts; ``ridge`` () multiplies the squared weights, intercept left out.
+    """
+
+    design: Tensor
+    targets: Tensor
+    share: Tensor
+    ridge: Tensor
+    task: str
+
+    def objectives(self, heads: Tensor) -> Tensor:
+        """Mean loss plus ridge · squared weights, (B,), of heads (B, p, K), or one (1, p, K) for all."""
+        return (self.share * self._losses(self.design @ heads)).sum(dim=1) + self.ridge * (heads[:, 1:] ** 2).sum(
+            (1, 2)
+        )
+
+    def _losses(self, scores: Tensor) -> Tensor:
+        if self.task == "regression":
+            return ((scores - self.targets) ** 2).sum(dim=2)
+        if self.task == "binary":
+            return (functional.softplus(scores) - self.targets * scores).sum(dim=2)
+        return torch.logsumexp(scores, dim=2) - (self.targets * scores).sum(dim=2)
+
+    def detached(self) -> Rows:
+        """The same without gradients."""
+        return replace(self, design=self.design.detach(), targets=self.targets.detach(), ridge=self.ridge.detach())
+
+    def pooled(self, weight: Tensor) -> Rows:
+        """All problems as one, each counting as much as its ``weight`` (B,), which add up to 1."""
+        share = (weight[:, None] * self.share).reshape(1, -1)
+        return replace(self, design=_one(self.design), targets=_one(self.targets), share=share)
+
+
+def rows_of(features: Sequence[Tensor], targets: Sequence[Tensor], task: str, classes: int, ridge: float) -> Rows:
+    """One problem for every environment. ``ridge`` is relative to the mean square of the centred features."""
+    values = [part.reshape(len(part), -1) for part in features]
+    dtype = values[0].dtype
+    # a free intercept makes up for any shift: one without a gradient leaves that of the fitted objectives right
+    centre = torch.stack([part.mean(dim=0) for part in values]).mean(dim=0).detach()
+    values = [part - centre for part in values]
+    square = torch.stack([(part**2).mean() for part in values]).mean()
+    most = max(map(len, values))
+    design, columns, share = [], [], []
+    for part, truth in zip(values, targets, strict=True):
+        padding = (0, 0, 0, most - len(part))
+        design.append(functional.pad(functional.pad(part, (1, 0), value=1.0), padding))
+        columns.append(functional.pad(target_columns(truth, task, classes, dtype), padding))
+        share.append(functional.pad(torch.full_like(part[:, 0], 1 / len(part)), padding[2:]))
+    # features that are all the same leave no square: a little more than nothing keeps the equations solvable
+    smallest = torch.finfo(dtype).tiny ** 0.5
+    return Rows(torch.stack(design), torch.stack(columns), torch.stack(share), ridge * square + smallest, task)
+
+
+def best_heads(rows: Rows) -> Tensor:
+    """Heads that minimise the objective of each problem, (B, p, K)."""
+    classes, width = rows.targets.shape[2], rows.design.shape[2]
+    if rows.task == "regression":
+        gram = _gram(rows, rows.share)
+        right = (rows.share[:, :, None] * rows.design).mT @ rows.targets
+        return _solved(gram + rows.ridge * _slopes(gram), right)
+    return newton_heads(rows) if classes**2 * width <= NEWTON_NUMBERS else accelerated_heads(rows)
+
+
+def newton_heads(rows: Rows, steps: int = NEWTON_STEPS) -> Tensor:
+    """Damped Newton steps for classes.
+
+    Along a step the second derivative changes by a factor of at most exp(c t), c the largest change of a difference of
+    scores in any row. A step of log(1 + c) / c minimises the bound this gives, so that every one goes down, and the
+    last ones are whole.
+    """
+    problems, _, width = rows.design.shape
+    classes = rows.targets.shape[2]
+    heads = rows.design.new_zeros((problems, width, classes))
+    slopes = _slopes(torch.eye(width, dtype=heads.dtype, device=heads.device))
+    penalty = 2 * rows.ridge * torch.kron(torch.eye(classes, dtype=heads.dtype, device=heads.device), slopes)
+    for _ in range(steps):
+        found = _predicted(rows.design @ heads, rows.task)
+        gradient = _gradient(rows, heads, found)
+        weighted = rows.share[:, :, None, None] * _curvature(found, rows.task)
+        hessian = torch.einsum("bnst,bni,bnj->bsitj", weighted, rows.design, rows.design)
+        hessian = hessian.reshape(problems, classes * width, classes * width) + penalty
+        step = _solved(hessian, gradient.mT.reshape(problems, classes * width, 1)).reshape(problems, classes, width).mT
+        change = rows.design @ step
+        if rows.task == "binary":
+            largest = change.abs().amax(dim=(1, 2))
+        else:
+            largest = (change.amax(dim=2) - change.amin(dim=2)).amax(dim=1)
+        largest = largest.clamp(min=torch.finfo(heads.dtype).tiny ** 0.5)
+        heads = heads - (torch.log1p(largest) / largest)[:, None, None] * step
+    return heads
+
+
+def accelerated_heads(rows: Rows, steps: int = ACCELERATED_STEPS) -> Tensor:
+    """Nesterov's accelerated steps for classes, with a bound of the Hessian in place of the Hessian.
+
+    ½ (I − 11ᵀ/K) ⊗ ZᵀZ is above the Hessian of K classes wherever it is taken (¼ ZᵀZ for two classes with one score).
+    Gradients add up to 0 over classes, where the first factor is the identity: one small matrix serves all classes and
+    all steps. Momentum starts again where it points uphill (O'Donoghue and Candès, 2015).
+    """
+    bound = (0.25 if rows.task == "binary" else 0.5) * _gram(rows, rows.share)
+    bound = bound + 2 * rows.ridge * _slopes(bound)
+    inverse = _solved(bound, torch.eye(bound.shape[-1], dtype=bound.dtype, device=bound.device).expand_as(bound))
+    heads = rows.design.new_zeros((*rows.design.shape[::2], rows.targets.shape[2]))
+    ahead, pace = heads, torch.ones_like(rows.share[:, 0])
+    for _ in range(steps):
+        gradient = _gradient(rows, ahead, _predicted(rows.design @ ahead, rows.task))
+        moved = ahead - inverse @ gradient
+        uphill = (gradient * (moved - heads)).sum(dim=(1, 2)) > 0
+        next_pace = torch.where(uphill, 1.0, (1 + torch.sqrt(1 + 4 * pace**2)) / 2)
+        momentum = torch.where(uphill, 0.0, (pace - 1) / next_pace)
+        ahead = moved + momentum[:, None, None] * (moved - heads)
+        heads, pace = moved, next_pace
+    return heads
+
+
+def _predicted(scores: Tensor, task: str) -> Tensor:
+    return torch.sigmoid(scores) if task == "binary" else torch.softmax(scores, dim=-1)
+
+
+def _gradient(rows: Rows, heads: Tensor, found: Tensor) -> Tensor:
+    of_losses = rows.design.mT @ (rows.share[:, :, None] * (found - rows.targets))
+    return of_losses + 2 * rows.ridge * functional.pad(heads[:, 1:], (0, 0, 1, 0))
+
+
+def _curvature(found: Tensor, task: str) -> Tensor:
+    """Second derivatives in the scores, (B, n, K, K)."""
+    outer = found[..., :, None] * found[..., None, :]
+    if task == "binary":
+        return found[..., None] - outer
+    # the same constant added to all scores changes nothing: 1/K makes that direction solvable, and no step goes there
+    return torch.diag_embed(found) - outer + 1 / found.shape[-1]
+
+
+def _gram(rows: Rows, share: Tensor) -> Tensor:
+    return (share[:, :, None] * rows.design).mT @ rows.design
+
+
+def _slopes(like: Tensor) -> Tensor:
+    """The identity without the intercept, (p, p)."""
+    width = like.shape[-1]
+    return torch.diag((torch.arange(width, device=like.device) > 0).to(like.dtype))
+
+
+def _solved(left: Tensor, right: Tensor) -> Tensor:
+    """left⁻¹ right; not a number where there is no solution, instead of an error that would stop all other models."""
+    solution: Tensor = torch.linalg.solve_ex(left, right)[0]
+    return solution
+
+
+def _one(stacked: Tensor) -> Tensor:
+    return stacked.reshape(1, -1, stacked.shape[2])

@@ -1,0 +1,113 @@
+"""What objectives with density ratios share: log densities at the rows, and the linear baseline of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from invariscope.environments import Environments
+from invariscope.errors import InputError
+from invariscope.heads import fit_shared
+from invariscope.losses import loss_of
+from invariscope.objectives.objective import Objective
+from invariscope.ratios.density_ratio import density_ratio
+from invariscope.ratios.estimator import Units
+from invariscope.targets import Target
+
+Floats = NDArray[np.float64]
+
+DIRECTIONS = 128  # singular directions that wide rows are reduced to, as in table 14 of the DRIC paper
+PLACES = ("x", "z")
+
+
+def log_densities_of(
+    rows: Sequence[NDArray[Any]], ratio: Any = "logistic", seed: int = 0, *, svd: int | None = DIRECTIONS
+) -> tuple[Floats, ...]:
+    """log p_k(x_i) of all environments k at the rows of each, up to a term common to all k: one (n_e, E) for each.
+
+    ``rows`` are (n_e, d) arrays, ``ratio`` an estimator of :func:`~invariscope.density_ratio`; columns beyond ``svd``
+    are first reduced to so many singular directions.
+
+    >>> rng = np.random.default_rng(0)
+    >>> near, far = log_densities_of([rng.normal(0, 1, (2000, 1)), rng.normal(1, 1, (1000, 1))])
+    >>> near.shape, bool((near[:, 0] - near[:, 1]).mean() > 0)
+    ((2000, 2), True)
+    """
+    found = density_ratio(_pooled(rows), _codes(rows), estimator=ratio, seed=seed, svd=svd).at_rows
+    return _split(found, rows)
+
+
+def linear_scores(
+    rows: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]], task: str, *, svd: int | None = DIRECTIONS
+) -> tuple[Floats, ...]:
+    """Scores (n_e, K) of the linear head fitted by ERM on all rows pooled: the papers' baseline.
+
+    ``targets`` are numbers or class codes (n_e,); K = 1 for regression and two classes.
+    """
+    values = np.concatenate([np.asarray(part, dtype=np.float64) for part in targets])
+    data = Environments(_pooled(rows), values, _codes(rows))
+    data = Environments(Units.of(data, svd).apply(data.X), values, _codes(rows))
+    classes = () if task == "regression" else tuple(range(max(int(values.max()) + 1, 2)))
+    target = Target(task, values, classes)
+    loss = loss_of(target)
+    theta = fit_shared(data, target, np.full(len(data), 1.0 / len(values))).theta[0].reshape(loss.n_scores, -1)
+    scores = np.empty((len(values), loss.n_scores))
+    for block, design in data.blocks.designs(slice(0, len(values))):
+        scores[block] = design @ theta.T
+    return _split(scores, rows)
+
+
+def checked_log_densities(log_densities: Sequence[Tensor] | None, logits: Sequence[Tensor]) -> list[Tensor]:
+    """Log densities without a gradient, or a sentence about what is wrong with them."""
+    if log_densities is None:
+        raise InputError("no log densities given: pass log_densities=, one (rows, environments) tensor for each")
+    count = len(logits)
+    if len(log_densities) != count:
+        raise InputError(f"{count} environments of logits, but {len(log_densities)} of log densities")
+    for scores, densities in zip(logits, log_densities, strict=True):
+        if densities.shape != (len(scores), count):
+            raise InputError(
+                f"log densities have shape {tuple(densities.shape)}: give {len(scores)} rows by {count} environments"
+            )
+    return [densities.detach().to(scores.dtype) for scores, densities in zip(logits, log_densities, strict=True)]
+
+
+@dataclass(frozen=True)
+class RatioObjective(Objective):
+    """An objective whose penalty needs density ratios between environments.
+
+    ``ratio`` is an estimator of :func:`~invariscope.density_ratio`, fitted on the features (``on="z"``, again every
+    ``refresh`` steps) or on the inputs (``on="x"``, once). Wider rows are reduced to ``svd`` singular directions.
+    """
+
+    ratio: Any = "logistic"
+    on: str = "z"
+    refresh: int = 100
+    svd: int | None = DIRECTIONS
+
+    @property
+    def ratio_on(self) -> str | None:
+        if self.on not in PLACES:
+            raise InputError(f'on="{self.on}" is unknown: ratios are fitted on the inputs "x" or on the features "z"')
+        return self.on
+
+    def log_densities(self, rows: Sequence[NDArray[Any]], seed: int) -> tuple[Floats, ...]:
+        """Log densities at the rows the ratio is fitted on, one (n_e, E) for each environment."""
+        return log_densities_of(rows, self.ratio, seed, svd=self.svd)
+
+
+def _pooled(rows: Sequence[NDArray[Any]]) -> Floats:
+    return np.concatenate([np.asarray(part, dtype=np.float64).reshape(len(part), -1) for part in rows])
+
+
+def _codes(rows: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
+    return np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+
+
+def _split(values: Floats, rows: Sequence[NDArray[Any]]) -> tuple[Floats, ...]:
+    return tuple(np.split(values, np.cumsum([len(part) for part in rows])[:-1]))

@@ -1,0 +1,122 @@
+"""A training on disk, to go on with: tensors in a safetensors file, no pickle, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from invariscope.errors import InputError
+from invariscope.files import appearing
+
+if TYPE_CHECKING:
+    from invariscope.training.loop import Loop
+
+FORMAT = "invariscope training 1"
+NUMBERS = ("best_value", "best_step", "waited")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where to store a training and after how many steps each time."""
+
+    path: Path
+    every: int = 100
+
+    def save(self, loop: Loop) -> None:
+        """Write the state; an older one is replaced only when the new one is complete."""
+        from safetensors.torch import save_file
+
+        tensors = {name: value.detach().contiguous().clone() for name, value in _state(loop)}
+        about = {"format": FORMAT, "step": str(loop.step), "training": fingerprint(loop)}
+        with appearing(self.path) as temporary:
+            save_file(tensors, temporary, metadata=about)
+
+    def restore(self, loop: Loop) -> bool:
+        """Put a stored state into a loop that was made in the same way; False if there is none yet."""
+        from safetensors import SafetensorError, safe_open
+
+        if not self.path.exists():
+            if not self.path.parent.is_dir():
+                raise InputError(f'cannot write {self.path}: there is no folder "{self.path.parent}". Create it first.')
+            return False
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                about, tensors = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{self.path}: not a readable checkpoint ({error})") from error
+        if about.get("format") != FORMAT:
+            raise InputError(f"{self.path} is not a checkpoint of a training: choose another file")
+        if about.get("training") != fingerprint(loop):
+            raise InputError(
+                f"{self.path} belongs to another training (network, data, objective, settings or seed differ): "
+                "delete it or choose another file"
+            )
+        _restore(loop, tensors, int(about["step"]))
+        return True
+
+
+def fingerprint(loop: Loop) -> str:
+    """What must be equal for a training to be the same: everything but the number of steps."""
+    told = hashlib.sha256()
+    settings = replace(loop.settings, steps=1)
+    for part in (loop.program.objective, loop.program.network, loop.program.task, settings, loop.supply.seeds):
+        told.update(repr(part).encode())
+    for rows in (loop.supply.rows, loop.supply.held_out):
+        for tensor in () if rows is None else (*rows.inputs, *rows.targets):
+            told.update(tensor.contiguous().numpy().tobytes())
+    told.update(loop.full_weight.numpy().tobytes())
+    return told.hexdigest()
+
+
+def _state(loop: Loop) -> Iterator[tuple[str, Tensor]]:
+    for group in ("parameters", "buffers", "adversary", "memory", "best"):
+        for name, value in getattr(loop, group).items():
+            yield f"{group}/{name}", value
+    for group in ("densities", "held_out_densities"):
+        for place, value in enumerate(getattr(loop, group)):
+            yield f"{group}/{place}", value
+    for name in NUMBERS:
+        yield name, getattr(loop, name)
+    for name, values in loop.history.items():
+        yield f"history/{name}", torch.stack([torch.as_tensor(value) for value in values])
+    for place, numbers in loop.optimiser.state_dict()["state"].items():
+        for name, value in numbers.items():
+            if value is not None:
+                yield f"optimiser/{place}/{name}", torch.as_tensor(value)
+
+
+def _restore(loop: Loop, tensors: Mapping[str, Tensor], step: int) -> None:
+    loop.step = step
+    with torch.no_grad():
+        for group in ("parameters", "buffers", "adversary"):  # in place: optimiser and network hold on to them
+            for name, value in getattr(loop, group).items():
+                value.copy_(tensors[f"{group}/{name}"])
+    loop.memory = _group(tensors, "memory")
+    loop.best = _group(tensors, "best")
+    loop.densities = tuple(value for _, value in sorted(_group(tensors, "densities").items(), key=_number))
+    loop.held_out_densities = tuple(
+        value for _, value in sorted(_group(tensors, "held_out_densities").items(), key=_number)
+    )
+    for name in NUMBERS:
+        setattr(loop, name, tensors[name])
+    loop.history = {name: list(values) for name, values in _group(tensors, "history").items()}
+    state = loop.optimiser.state_dict()
+    state["state"] = {}
+    for name, value in _group(tensors, "optimiser").items():
+        place, _, what = name.partition("/")
+        state["state"].setdefault(int(place), {})[what] = value
+    loop.optimiser.load_state_dict(state)
+
+
+def _group(tensors: Mapping[str, Tensor], group: str) -> dict[str, Tensor]:
+    return {name[len(group) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{group}/")}
+
+
+def _number(item: tuple[str, Any]) -> int:
+    return int(item[0])

@@ -1,0 +1,162 @@
+"""The training loop: short, explicit, and the same for one model and for many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from invariscope.errors import InputError
+from invariscope.objectives.objective import Named, Tensors
+from invariscope.progress import Say, counting
+from invariscope.training.checkpoint import Checkpoint
+from invariscope.training.program import Parts, Program
+from invariscope.training.schedule import Schedule
+from invariscope.training.supply import Supply, mixed
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train.
+
+    Parameters
+    ----------
+    steps : updates of the parameters
+    batch_size : rows of every environment in a batch, the same number of each; None: all rows at every step
+    learning_rate, weight_decay : of the optimiser, "adam" or "sgd" (with ``momentum``)
+    schedule : how the penalty's weight grows
+    check_every : steps between two looks at the held-out rows, and between two entries of the history
+    patience : looks without gain after which training stops, if rows are held out; the best parameters are kept
+    """
+
+    steps: int = 1000
+    batch_size: int | None = None
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0
+    optimiser: str = "adam"
+    momentum: float = 0.9
+    schedule: Schedule = field(default_factory=Schedule)
+    check_every: int = 10
+    patience: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "check_every", "patience"):
+            value = getattr(self, name)
+            if not (name == "batch_size" and value is None) and (not isinstance(value, int | np.integer) or value < 1):
+                raise InputError(f"{name} is {value!r}: give a whole number of at least 1")
+        if not self.learning_rate > 0 or not self.weight_decay >= 0:
+            raise InputError("learning_rate must be above 0 and weight_decay at least 0")
+        if self.optimiser not in ("adam", "sgd"):
+            raise InputError(f'optimiser "{self.optimiser}" is unknown: use "adam" or "sgd"')
+
+
+@dataclass
+class Loop:
+    """Everything that changes while training; tensors have a leading axis of replicates if there are many models.
+
+    What is random at a step follows from seed and step, so the state is numbers alone and can be stored at any step.
+    """
+
+    program: Program
+    supply: Supply
+    settings: Settings
+    full_weight: Tensor
+    parameters: Named
+    adversary: Named
+    memory: Named
+    buffers: Named
+    step: int = 0
+    densities: Tensors = ()
+    held_out_densities: Tensors = ()
+    history: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.optimiser = self._new_optimiser()
+        self.best = {name: value.detach().clone() for name, value in self._kept().items()}
+        self.best_value = torch.full_like(self.full_weight, torch.inf, dtype=torch.float64)
+        self.best_step = torch.zeros_like(self.full_weight, dtype=torch.int64)
+        self.waited = torch.zeros_like(self.best_step)
+
+    def run(self, checkpoint: Checkpoint | None = None, progress: bool | Say = False, words: str = "training") -> Named:
+        """Train to the last step, or until held-out rows have not gained for long; the parameters to keep."""
+        settings, schedule, stops_early = self.settings, self.settings.schedule, self.supply.held_out is not None
+        gradient = self.program.gradient(self.supply.dims if self.supply.lifted else None)
+        own_layers = not self.supply.lifted and self.program.network.draws_by_itself
+        with counting(progress) as show, torch.random.fork_rng(enabled=own_layers):
+            while self.step < settings.steps and bool((self.waited < settings.patience).any()):
+                if self._new_ratios_are_due():
+                    self.densities, self.held_out_densities = self.supply.densities(self.parameters)
+                if schedule.restarts_at(self.step):
+                    self.optimiser = self._new_optimiser()
+                if own_layers:  # their dropout draws from torch's own generator
+                    torch.default_generator.manual_seed(mixed(self.supply.seeds[0], self.step))
+                weight = schedule.weight(self.step, self.full_weight)
+                material = self.supply.at(self.step, self.densities)
+                own, against, parts = gradient(self.parameters, self.adversary, self.memory, weight, material)
+                self._update(own, against)
+                self.memory, self.step = parts.memory, self.step + 1
+                if self.step % settings.check_every == 0 or self.step == settings.steps:
+                    self._look(parts)
+                    show(words, self.step, settings.steps)
+                if checkpoint is not None and (self.step % checkpoint.every == 0 or self.step == settings.steps):
+                    checkpoint.save(self)
+        return self.best if stops_early else {name: value.detach() for name, value in self._kept().items()}
+
+    def _update(self, own: Named, against: Named) -> None:
+        for name, parameter in self.parameters.items():
+            parameter.grad = None if self._rests(name) else own[name]
+        for name, parameter in self.adversary.items():
+            parameter.grad = against[name]
+        self.optimiser.step()
+
+    def _rests(self, name: str) -> bool:
+        """Alternating updates: the representation at even steps, the head at odd ones."""
+        if not self.program.objective.alternates or not any(one.startswith("head.") for one in self.parameters):
+            return False
+        return name.startswith("head.") == (self.step % 2 == 0)
+
+    def _look(self, parts: Parts) -> None:
+        """Write down where training is, and judge the parameters by the held-out rows."""
+        if not self.supply.lifted and not torch.isfinite(parts.loss):
+            raise InputError(
+                f"training diverged at step {self.step}: lower the learning rate or the penalty, or let it grow slowly"
+            )
+        seen = {"step": torch.tensor(self.step), "loss": parts.loss, "risk": parts.risk, "penalty": parts.penalty}
+        if self.supply.held_out is not None and self.step >= self.settings.schedule.full_from:
+            seen["held_out"] = self._judge()
+        for name, number in seen.items():
+            self.history.setdefault(name, []).append(number)
+
+    def _judge(self) -> Tensor:
+        """Keep the parameters of those models whose held-out rows gained; the others have waited once more."""
+        material = self.supply.held_out_material(self.held_out_densities)
+        dims = self.supply.held_out_dims if self.supply.lifted else None
+        value = self.program.judgement(self.parameters, self.adversary, self.memory, self.full_weight, material, dims)
+        waits = self.waited < self.settings.patience  # the others have stopped
+        gained = (value < self.best_value) & waits
+        self.waited = torch.where(gained, 0, self.waited + waits.long())
+        self.best_value = torch.where(gained, value, self.best_value)
+        self.best_step = torch.where(gained, self.step, self.best_step)
+        for name, now in self._kept().items():
+            mask = gained.reshape(gained.shape + (1,) * (now.ndim - gained.ndim))
+            self.best[name] = torch.where(mask, now.detach(), self.best[name])
+        return value
+
+    def _new_ratios_are_due(self) -> bool:
+        objective = self.program.objective
+        if objective.ratio_on is None:
+            return False
+        return not self.densities or (objective.ratio_on == "z" and self.step % objective.refresh == 0)
+
+    def _kept(self) -> Named:
+        return {**self.parameters, **self.buffers}
+
+    def _new_optimiser(self) -> torch.optim.Optimizer:
+        groups = [{"params": list(self.parameters.values()), "weight_decay": self.settings.weight_decay}]
+        if self.adversary:
+            groups.append({"params": list(self.adversary.values()), "weight_decay": 0.0})
+        if self.settings.optimiser == "adam":
+            return torch.optim.Adam(groups, lr=self.settings.learning_rate)
+        return torch.optim.SGD(groups, lr=self.settings.learning_rate, momentum=self.settings.momentum)

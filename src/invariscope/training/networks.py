@@ -1,0 +1,174 @@
+"""Networks in two halves, representation and head: built-in ones, and anybody's own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from invariscope.errors import InputError
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "identity": nn.Identity}
+HALVES = (
+    "give a pair (representation, head), a module with attributes featurizer and classifier, "
+    "or an nn.Sequential that ends with an nn.Linear"
+)
+
+
+class Halves(nn.Module):
+    """A network that gives both its logits and the features its head reads.
+
+    >>> network = Halves(nn.Linear(3, 2), nn.Linear(2, 1))
+    >>> logits, features = network(torch.zeros(5, 3))
+    >>> logits.shape, features.shape
+    (torch.Size([5, 1]), torch.Size([5, 2]))
+    """
+
+    def __init__(self, represent: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.represent = represent
+        self.head = head
+
+    def forward(self, inputs: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Logits (n, K) and features (n, d); ``noise`` is what :meth:`noise` drew for these rows."""
+        features = self.represent(inputs) if noise is None else self.represent(inputs, noise)
+        logits = self.head(features)
+        return logits.reshape(len(logits), -1), features.flatten(1)
+
+    @property
+    def drops(self) -> bool:
+        """Whether units are dropped by numbers from outside."""
+        return isinstance(self.represent, HiddenLayers) and self.represent.dropout > 0
+
+    @property
+    def draws_by_itself(self) -> bool:
+        """Whether it may hold layers that draw from torch's own generator: any network but the built-in ones."""
+        return not isinstance(self.represent, HiddenLayers | ImageLayers | nn.Linear)
+
+    def noise(self, rows: int, generator: torch.Generator) -> Tensor:
+        """The numbers of one training step, one uniform number per row and unit."""
+        assert isinstance(self.represent, HiddenLayers)
+        units = sum(layer.out_features for layer in self.represent.layers)  # type: ignore[misc]
+        return torch.rand(rows, units, generator=generator)
+
+
+class HiddenLayers(nn.Module):
+    """Linear, activation and dropout, again and again.
+
+    Which units are dropped comes from outside, so that hundreds of networks trained at once drop the same units as
+    each of them alone, and a resumed training the same as one that was never interrupted.
+    """
+
+    def __init__(self, inputs: int, hidden: Sequence[int], activation: str, dropout: float) -> None:
+        super().__init__()
+        widths = [inputs, *hidden]
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in itertools.pairwise(widths)])
+        self.activation = ACTIVATIONS[activation]()
+        self.dropout = dropout
+
+    def forward(self, values: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Activations of the last layer; without noise nothing is dropped."""
+        start = 0
+        for layer in self.layers:
+            values = self.activation(layer(values))
+            if noise is not None:
+                kept = noise[:, start : start + values.shape[1]] >= self.dropout
+                values = values * kept.to(values.dtype) / (1 - self.dropout)
+                start += values.shape[1]
+        return values
+
+
+class ImageLayers(nn.Module):
+    """Four convolutions with ReLU and group normalisation, averaged over the image: 128 features.
+
+    Rows may be flat or (channels, height, width).
+    """
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self.shape = shape
+        widths, strides = (shape[0], 64, 128, 128, 128), (1, 2, 1, 1)
+        layers: list[nn.Module] = []
+        for before, after, stride in zip(widths[:-1], widths[1:], strides, strict=True):
+            layers += [nn.Conv2d(before, after, 3, stride=stride, padding=1), nn.ReLU(), nn.GroupNorm(8, after)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features (n, 128)."""
+        return self.layers(images.reshape(len(images), *self.shape)).mean(dim=(2, 3))  # type: ignore[no-any-return]
+
+
+def linear(inputs: int, outputs: int) -> Halves:
+    """A linear model: its representation is the score itself, which the head passes on.
+
+    The features of a linear model would be its inputs, the same whatever is learned. What it learns is the score, as
+    in IRM, where the head is the number 1.
+    """
+    return Halves(nn.Linear(inputs, outputs), nn.Identity())
+
+
+def mlp(
+    inputs: int, outputs: int, hidden: Sequence[int] = (256, 256), *, activation: str = "relu", dropout: float = 0.0
+) -> Halves:
+    """Hidden layers and a linear head. Table 8 of the DRIC paper is hidden=(256, 256), dropout=0.5.
+
+    >>> mlp(4, 1, (8,)).head
+    Linear(in_features=8, out_features=1, bias=True)
+    """
+    if activation not in ACTIVATIONS:
+        raise InputError(f'activation "{activation}" is unknown: use one of {", ".join(ACTIVATIONS)}')
+    if not 0 <= dropout < 1:
+        raise InputError(f"dropout is {dropout!r}: give a share of at least 0 and below 1")
+    if any(width < 1 for width in hidden):
+        raise InputError(f"hidden is {tuple(hidden)}: give the number of units of every layer, at least 1")
+    if not hidden:
+        return linear(inputs, outputs)
+    return Halves(HiddenLayers(inputs, hidden, activation, dropout), nn.Linear(hidden[-1], outputs))
+
+
+def convnet(shape: tuple[int, int, int], outputs: int) -> Halves:
+    """The small network for images of the DRIC paper's Table 11, with a linear head.
+
+    The paper gives neither the size of the kernels nor the padding: 3 × 3 and 1 here, as in DomainBed.
+    """
+    return Halves(ImageLayers(shape), nn.Linear(128, outputs))
+
+
+def halves_of(network: Any) -> Halves:
+    """Anybody's module in two halves.
+
+    >>> halves_of(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))).head
+    Linear(in_features=8, out_features=1, bias=True)
+    """
+    if isinstance(network, Halves):
+        return network
+    if isinstance(network, tuple) and len(network) == 2 and all(isinstance(half, nn.Module) for half in network):
+        return Halves(*network)
+    if isinstance(network, nn.Module):
+        represent, head = (getattr(network, name, None) for name in ("featurizer", "classifier"))
+        if isinstance(represent, nn.Module) and isinstance(head, nn.Module):
+            return Halves(represent, head)
+        if isinstance(network, nn.Sequential) and len(network) > 1 and isinstance(network[-1], nn.Linear):
+            return Halves(network[:-1], network[-1])
+    raise InputError(f"a {type(network).__name__} cannot be cut into representation and head: {HALVES}")
+
+
+def widths_of(network: Halves, inputs: Tensor) -> tuple[int, int]:
+    """Columns of the features and of the logits, tried out on a few rows."""
+    was_training = network.training
+    with torch.no_grad():
+        logits, features = network.eval()(inputs[:2])
+    network.train(was_training)
+    return features.shape[1], logits.shape[1]
+
+
+def image_shape(columns: int, channels: int) -> tuple[int, int, int]:
+    """(channels, side, side) of square images whose rows have so many columns."""
+    side = math.isqrt(columns // channels) if channels > 0 else 0
+    if channels < 1 or channels * side * side != columns:
+        raise InputError(f"{columns} columns are no square image of {channels} channels: give shape=(channels, h, w)")
+    return channels, side, side

@@ -1,0 +1,133 @@
+"""One step of training as pure functions of the parameters: the same for one model and for hundreds at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad_and_value, vmap
+
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors
+from invariscope.training.networks import Halves
+from invariscope.training.rows import Rows
+from invariscope.training.schedule import Schedule
+
+
+class Material(NamedTuple):
+    """What a step works on besides parameters; empty tuples and dicts where an objective needs nothing."""
+
+    inputs: Tensors
+    targets: Tensors
+    drawn: Named
+    densities: Tensors
+    noise: Tensors
+
+
+class Parts(NamedTuple):
+    """What a step gives besides gradients."""
+
+    loss: Tensor
+    risk: Tensor
+    penalty: Tensor
+    memory: Named
+
+
+@dataclass(frozen=True)
+class Program:
+    """A network, an objective and a schedule for its penalty."""
+
+    network: Halves
+    objective: Objective
+    task: str
+    schedule: Schedule
+
+    def batch(self, parameters: Named, material: Material) -> Batch:
+        """Forward pass over all environments at once."""
+        sizes = [len(values) for values in material.inputs]
+        noise = material.noise[0] if material.noise else None
+        logits, features = functional_call(self.network, parameters, (torch.cat(material.inputs), noise))
+        densities = material.densities or None
+        return Batch(logits.split(sizes), material.targets, features.split(sizes), self.task, densities)
+
+    def loss(
+        self, parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material
+    ) -> tuple[Tensor, Parts]:
+        """(risk + weight · penalty) / max(1, weight), and its parts."""
+        inputs, targets = self.objective.mix(material.inputs, material.targets, material.drawn)
+        batch = self.batch(parameters, material._replace(inputs=inputs, targets=targets))
+        memory = self.objective.remember(batch, memory)
+        risk, penalty = self.objective.risk(batch, memory), self.objective.penalty(batch, adversary)
+        total = (risk + weight * penalty) / self.schedule.divisor(weight)
+        memory = {name: value.detach() for name, value in memory.items()}
+        return total, Parts(total.detach(), risk.detach(), penalty.detach(), memory)
+
+    def gradient(self, dims: Any = None) -> Callable[..., tuple[Named, Named, Parts]]:
+        """The function from a step's arguments to gradients of parameters and adversary, and the parts.
+
+        ``dims`` says which of the material differs between replicates (0) or is shared (None); without it there is
+        one model.
+        """
+        if dims is None:
+            return self._gradient_of_one
+        lifted = vmap(grad_and_value(self.loss, argnums=(0, 1), has_aux=True), in_dims=(0, 0, 0, 0, dims))
+
+        def gradients(*arguments: Any) -> tuple[Named, Named, Parts]:
+            (own, against), (_, parts) = lifted(*arguments)
+            return own, against, parts
+
+        return gradients
+
+    def _gradient_of_one(
+        self, parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material
+    ) -> tuple[Named, Named, Parts]:
+        total, parts = self.loss(parameters, adversary, memory, weight, material)
+        found = torch.autograd.grad(
+            total, [*parameters.values(), *adversary.values()], allow_unused=True, materialize_grads=True
+        )
+        own = dict(zip(parameters, found, strict=False))
+        return own, dict(zip(adversary, found[len(own) :], strict=True)), parts
+
+    def judgement(
+        self,
+        parameters: Named,
+        adversary: Named,
+        memory: Named,
+        weight: Tensor,
+        material: Material,
+        dims: Any = None,
+    ) -> Tensor:
+        """How good held-out rows say the model is (or every model, with ``dims``); lower is better."""
+
+        def judged(parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material) -> Tensor:
+            return self.objective.judgement(self.batch(parameters, material), weight, memory, adversary)
+
+        judge: Any = judged if dims is None else vmap(judged, in_dims=(0, 0, 0, 0, dims))
+        with self._in_use():
+            value: Tensor = judge(parameters, adversary, memory, weight, material)
+        return value.double()
+
+    def features(self, parameters: Named, rows: Rows, lifted: bool) -> Tensors:
+        """Features of every environment's rows; with ``lifted`` of every model."""
+
+        def features(parameters: Named, inputs: Tensors) -> Tensors:
+            return self.batch(parameters, Material(inputs, (), {}, (), ())).features
+
+        found: Any = vmap(features, in_dims=(0, 0 if rows.stacked else None)) if lifted else features
+        with self._in_use():
+            values: Tensors = found(parameters, rows.inputs)
+        return values
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """The network as it predicts: no gradients, no dropout."""
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.network.train(was_training)

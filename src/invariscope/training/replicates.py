@@ -1,0 +1,175 @@
+"""Train many small models as one program: seeds × penalty weights × draws of the data."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
+
+from invariscope.errors import InputError
+from invariscope.objectives.objective import Named, Objective
+from invariscope.progress import Say
+from invariscope.training.loop import Loop, Settings
+from invariscope.training.networks import Halves, halves_of, widths_of
+from invariscope.training.program import Program
+from invariscope.training.rows import Rows
+from invariscope.training.supply import Supply
+from invariscope.training.train import adversary_of, check_rows, checked_seed, prepared
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Many trained models; every array has one entry per model.
+
+    ``seeds`` and ``weights`` say which is which; ``diverged`` marks models whose loss is no number any more.
+    """
+
+    seeds: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    objective: Objective
+    history: dict[str, NDArray[Any]]
+    kept_step: NDArray[np.int64]
+    diverged: NDArray[np.bool_]
+    parameters: Named
+    _network: Halves
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def network(self, model: int) -> Halves:
+        """One of the models as a network of its own."""
+        network = copy.deepcopy(self._network)
+        network.load_state_dict({name: value[model] for name, value in self.parameters.items()})
+        return network.eval()
+
+    def __call__(self, inputs: Any, *, stacked: bool = False) -> tuple[Tensor, Tensor]:
+        """Logits (models, n, K), features (models, n, d) of the same rows, or with ``stacked`` of each model's own."""
+
+        def forward(parameters: Named, values: Tensor) -> Any:
+            return functional_call(self._network, parameters, (values,))
+
+        with torch.no_grad():
+            values = torch.as_tensor(inputs, dtype=next(iter(self.parameters.values())).dtype)
+            found: tuple[Tensor, Tensor] = vmap(forward, in_dims=(0, 0 if stacked else None))(self.parameters, values)
+        return found
+
+
+def train_replicates(
+    build: Callable[[], Any],
+    rows: Rows | Sequence[Rows],
+    objective: Any = "erm",
+    *,
+    seeds: Sequence[int] = (0,),
+    weights: Sequence[float] | None = None,
+    settings: Settings | None = None,
+    held_out: Rows | Sequence[Rows] | None = None,
+    progress: bool | Say = False,
+) -> Replicates:
+    """Train a model for every combination of seed and penalty weight, all at once.
+
+    The papers' experiments are hundreds of small models. One after the other, nearly all the time goes into starting
+    operations on small tensors; here every operation acts on all models together (``torch.func.vmap``). Each model gets
+    the same start, batches and random numbers as :func:`~invariscope.training.train` would give it, so the results
+    are those of a loop up to rounding.
+
+    Parameters
+    ----------
+    build : function without arguments that makes a network; it is called once per seed, with torch's random numbers
+        set to that seed, so that the seed decides where a model starts
+    rows : rows that all models train on, or one :class:`Rows` per seed (another draw of the data for each), with as
+        many rows per environment
+    weights : penalty weights; default: that of the objective. Models are ordered seed by seed, weights within.
+    held_out : rows to stop by, in the form of ``rows``; models stop at different steps and keep their own best
+
+    What it cannot do: networks with running statistics (BatchNorm) or random layers of their own (nn.Dropout); those
+    of :mod:`invariscope.training.networks` work.
+
+    >>> from invariscope.datasets import linear_sem
+    >>> from invariscope.training.networks import linear
+    >>> X, y, env = linear_sem("FEU", n=100)
+    >>> many = train_replicates(lambda: linear(10, 1), Rows.of(X, y, env), "vrex", seeds=range(3), weights=(0, 1, 10),
+    ...                         settings=Settings(steps=50))
+    >>> len(many), many.weights[:4]
+    (9, array([ 0.,  1., 10.,  0.]))
+    """
+    settings, chosen = settings or Settings(), [checked_seed(seed) for seed in seeds]
+    draws = None if isinstance(rows, Rows) else list(rows)
+    first = rows if isinstance(rows, Rows) else rows[0]
+    objective = prepared(objective, first, chosen[0])
+    if draws is not None and type(objective).fitted is not Objective.fitted:
+        raise InputError(f'objective "{objective.name}" takes numbers from the data: give rows that all models share')
+    each = [objective.weight] if weights is None else [float(weight) for weight in weights]
+    every_seed = [seed for seed in chosen for _ in each]
+    networks = [_built(build, seed).to(first.inputs[0].dtype) for seed in chosen]
+    refuse_state(networks[0])
+    width, outputs = widths_of(networks[0], first.inputs[0])
+    if outputs != first.outputs:
+        raise InputError(f"the network gives {outputs} outputs, but the target needs {first.outputs}")
+    held_out_rows = _of_every_model(held_out, len(chosen), len(each))
+    train_rows = _of_every_model(rows, len(chosen), len(each))
+    assert train_rows is not None
+    check_rows(train_rows, held_out_rows, objective)
+
+    stacked, _ = stack_module_state([networks[place] for place in range(len(chosen)) for _ in each])
+    adversaries = [adversary_of(objective, width, first, seed) for seed in every_seed]
+    program = Program(copy.deepcopy(networks[0]).train(), objective, first.task, settings.schedule)
+    loop = Loop(
+        program,
+        Supply(program, train_rows, held_out_rows, tuple(every_seed), settings.batch_size, lifted=True),
+        settings,
+        torch.tensor(each * len(chosen), dtype=first.inputs[0].dtype),
+        parameters={name: value.detach().requires_grad_() for name, value in stacked.items()},
+        adversary=_stacked(adversaries, trained=True),
+        memory=_stacked([objective.memory(len(first.labels))] * len(every_seed)),
+        buffers={},
+    )
+    kept = loop.run(None, progress, f"training {len(every_seed)} models by {objective.name}")
+    history = {name: torch.stack(values).double().numpy() for name, values in loop.history.items()}
+    last = history["loss"][-1]
+    return Replicates(
+        seeds=np.array(every_seed),
+        weights=np.array(each * len(chosen)),
+        objective=objective,
+        history=history,
+        kept_step=np.where(held_out is None, loop.step, loop.best_step.numpy()),
+        diverged=~np.isfinite(last),
+        parameters=kept,
+        _network=networks[0],
+    )
+
+
+def _built(build: Callable[[], Any], seed: int) -> Halves:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return halves_of(build())
+
+
+def refuse_state(network: Halves) -> None:
+    """Networks whose layers keep or draw numbers by themselves cannot be trained as one program."""
+    for name, module in network.named_modules():
+        kind = type(module).__name__
+        if next(module.buffers(recurse=False), None) is not None:
+            raise InputError(f"layer {name} ({kind}) keeps running statistics: use GroupNorm or LayerNorm instead")
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+            raise InputError(
+                f"layer {name} ({kind}) draws random numbers by itself: use training.networks.mlp(dropout=...)"
+            )
+
+
+def _of_every_model(rows: Rows | Sequence[Rows] | None, seeds: int, weights: int) -> Rows | None:
+    if rows is None or isinstance(rows, Rows):
+        return rows
+    if len(rows) != seeds:
+        raise InputError(f"{len(rows)} draws of the data for {seeds} seeds: give one per seed")
+    return Rows.stack([draw for draw in rows for _ in range(weights)])
+
+
+def _stacked(each: Sequence[Named], *, trained: bool = False) -> Named:
+    return {name: torch.stack([one[name] for one in each]).requires_grad_(trained) for name in each[0]}

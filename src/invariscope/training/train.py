@@ -1,0 +1,164 @@
+"""Train one network on rows from several environments."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from invariscope.errors import InputError
+from invariscope.objectives.objective import Objective, objective_of
+from invariscope.progress import Say
+from invariscope.training.checkpoint import Checkpoint
+from invariscope.training.loop import Loop, Settings
+from invariscope.training.networks import Halves, halves_of, widths_of
+from invariscope.training.program import Program
+from invariscope.training.rows import Rows
+from invariscope.training.supply import Supply
+
+#: Rows × parameters of a step below which threads would mostly wait for each other.
+SMALL = 2e8
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network and how it got there.
+
+    ``history`` maps "step", "loss", "risk", "penalty" and, if rows were held out, "held_out" to arrays; ``kept_step``
+    is the step whose parameters the network has.
+    """
+
+    network: Halves
+    objective: Objective
+    history: dict[str, NDArray[Any]]
+    kept_step: int
+
+    def __call__(self, inputs: Any) -> tuple[Tensor, Tensor]:
+        """Logits and features of rows, without gradients."""
+        with torch.no_grad():
+            values: tuple[Tensor, Tensor] = self.network(
+                torch.as_tensor(inputs, dtype=next(self.network.parameters()).dtype)
+            )
+        return values
+
+
+def train(
+    network: Any,
+    rows: Rows,
+    objective: Any = "erm",
+    *,
+    settings: Settings | None = None,
+    held_out: Rows | None = None,
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 100,
+    progress: bool | Say = False,
+) -> Trained:
+    """Minimise an objective over the environments of ``rows``.
+
+    Parameters
+    ----------
+    network : a module in two halves (see :func:`~invariscope.training.networks.halves_of`). Its parameters are where
+        training starts; the module itself is left as it is.
+    rows : :class:`~invariscope.training.Rows`, the training environments
+    objective : a name ("vrex") or an object of :mod:`invariscope.objectives`
+    held_out : rows of the same environments to stop by, as from ``rows.halved``; never those of a test environment
+    seed : of batches, mixing, adversaries and dropout. The same seed gives the same network, bit for bit, on the same
+        machine.
+    checkpoint : file to store the training in every so many steps. If it is there already, training goes on from it
+        and ends in the same bits as if it had never stopped.
+
+    >>> from invariscope.datasets import linear_sem
+    >>> from invariscope.training.networks import linear
+    >>> X, y, env = linear_sem("FEU", n=200)
+    >>> trained = train(linear(10, 1), Rows.of(X, y, env), "vrex", settings=Settings(steps=200))
+    >>> bool(trained.history["risk"][-1] < trained.history["risk"][0])
+    True
+    """
+    settings = settings or Settings()
+    network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype).train()
+    objective = prepared(objective, rows, seed)
+    program = Program(network, objective, rows.task, settings.schedule)
+    check_rows(rows, held_out, objective)
+    width, outputs = widths_of(network, rows.inputs[0])
+    if outputs != rows.outputs:
+        raise InputError(f"the network gives {outputs} outputs, but the target needs {rows.outputs}")
+    loop = Loop(
+        program,
+        Supply(program, rows, held_out, (seed,), settings.batch_size, lifted=False),
+        settings,
+        torch.tensor(objective.weight, dtype=rows.inputs[0].dtype),
+        parameters={name: value for name, value in network.named_parameters() if value.requires_grad},
+        adversary={name: value.requires_grad_() for name, value in adversary_of(objective, width, rows, seed).items()},
+        memory=objective.memory(len(rows.labels)),
+        buffers=dict(network.named_buffers()),
+    )
+    stored = None if checkpoint is None else Checkpoint(Path(checkpoint), checkpoint_every)
+    if stored is not None:
+        stored.restore(loop)
+    parameters = sum(value.numel() for value in loop.parameters.values())
+    with threads(small=parameters * (settings.batch_size or max(rows.sizes)) * len(rows.labels) < SMALL):
+        kept = loop.run(stored, progress, f"training {objective.name}")
+    network.load_state_dict({**network.state_dict(), **kept})
+    history = {name: torch.stack(values).double().numpy() for name, values in loop.history.items()}
+    kept_step = int(loop.best_step) if held_out is not None else loop.step
+    return Trained(network.eval(), objective, history, kept_step)
+
+
+def prepared(objective: Any, rows: Rows, seed: int) -> Objective:
+    """The objective with what it takes from the data."""
+    plain = objective_of(objective)
+    if type(plain).fitted is Objective.fitted:
+        return plain
+    inputs, targets = rows.arrays()
+    return plain.fitted(inputs, targets, rows.task, seed)
+
+
+def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
+    """Refuse what cannot be trained on."""
+    if len(rows.labels) < objective.fewest_environments:
+        raise InputError(
+            f'objective "{objective.name}" compares environments, but there is only one ("{rows.labels[0]}"): '
+            'give env with at least two labels, or use objective="erm"'
+        )
+    for label, size in zip(rows.labels, rows.sizes, strict=True):
+        if size < 2:
+            raise InputError(f'environment "{label}" has {size} row: give at least 2, or drop it')
+    if held_out is not None and held_out.labels != rows.labels:
+        raise InputError(
+            "held-out rows must come from the training environments "
+            f"({', '.join(map(str, rows.labels))}), not from {', '.join(map(str, held_out.labels))}"
+        )
+
+
+def adversary_of(objective: Objective, width: int, rows: Rows, seed: int) -> dict[str, Tensor]:
+    """The adversary's parameters at the start."""
+    generator = torch.Generator().manual_seed(seed)
+    found = objective.adversary(width, len(rows.labels), rows.outputs, generator)
+    return {name: value.to(rows.inputs[0].dtype) for name, value in found.items()}
+
+
+@contextmanager
+def threads(*, small: bool) -> Iterator[None]:
+    """One thread where the work of a step is too small to be shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def checked_seed(seed: Any) -> int:
+    """A whole number of at least 0."""
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed is {seed!r}: give a whole number of at least 0")
+    return int(seed)
