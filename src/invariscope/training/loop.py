@@ -97,11 +97,15 @@ class Loop:
                 own, against, parts = gradient(self.parameters, self.adversary, self.memory, weight, material)
                 self._update(own, against)
                 self.memory, self.step = parts.memory, self.step + 1
-                if self.step % settings.check_every == 0 or self.step == settings.steps:
+                last, due = self.step == settings.steps, self.step % settings.check_every == 0
+                if due:
                     self._look(parts)
-                    show(words, self.step, settings.steps)
-                if checkpoint is not None and (self.step % checkpoint.every == 0 or self.step == settings.steps):
+                if checkpoint is not None and (last or self.step % checkpoint.every == 0):
                     checkpoint.save(self)
+                if last and not due:  # not stored: a training that goes on for more steps does not look here
+                    self._look(parts)
+                if last or due:
+                    show(words, self.step, settings.steps)
         return self.best if stops_early else {name: value.detach() for name, value in self._kept().items()}
 
     def _update(self, own: Named, against: Named) -> None:

@@ -37,7 +37,7 @@ class Halves(nn.Module):
         """Logits (n, K) and features (n, d); ``noise`` is what :meth:`noise` drew for these rows."""
         features = self.represent(inputs) if noise is None else self.represent(inputs, noise)
         logits = self.head(features)
-        return logits.reshape(len(logits), -1), features.flatten(1)
+        return logits.reshape(logits.shape[0], -1), features.flatten(1)  # shape, not len: an export keeps rows variable
 
     @property
     def drops(self) -> bool:
@@ -99,7 +99,7 @@ class ImageLayers(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (n, 128)."""
-        return self.layers(images.reshape(len(images), *self.shape)).mean(dim=(2, 3))  # type: ignore[no-any-return]
+        return self.layers(images.reshape(images.shape[0], *self.shape)).mean(dim=(2, 3))  # type: ignore[no-any-return]
 
 
 def linear(inputs: int, outputs: int) -> Halves:

@@ -130,7 +130,7 @@ def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
             'give env with at least two labels, or use objective="erm"'
         )
     for label, size in zip(rows.labels, rows.sizes, strict=True):
-        if size < 2:
+        if size < objective.fewest_environments:  # spreads within environments need two rows
             raise InputError(f'environment "{label}" has {size} row: give at least 2, or drop it')
     if held_out is not None and held_out.labels != rows.labels:
         raise InputError(

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from invariscope.errors import InputError
+from invariscope.training import Rows
+from invariscope.training.rows import places
+from tests.training.conftest import made_rows
+
+
+def test_rows_are_grouped_by_label_in_their_order() -> None:
+    rows = Rows.of([[1.0], [2.0], [3.0], [4.0]], [10.0, 20.0, 30.0, 40.0], ["b", "a", "b", "a"])
+    assert rows.labels == ("a", "b")
+    assert [part[:, 0].tolist() for part in rows.inputs] == [[2.0, 4.0], [1.0, 3.0]]
+    assert [part.tolist() for part in rows.targets] == [[20.0, 40.0], [10.0, 30.0]]
+
+
+def test_several_classes_become_columns() -> None:
+    rows = Rows.of(np.zeros((3, 1)), [2, 0, 1], task="multiclass")
+    assert rows.outputs == 3
+    assert rows.targets[0].tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    assert rows.arrays()[1][0].tolist() == [2, 0, 1]
+
+
+def test_the_users_arrays_are_not_shared() -> None:
+    X = np.ones((4, 1))
+    rows = Rows.of(X, np.ones(4))
+    X[:] = 5
+    assert float(rows.inputs[0].max()) == 1
+
+
+@pytest.mark.parametrize("size", [7, 8, 20])
+def test_every_row_comes_once_before_any_comes_again(size: int, seed: int) -> None:
+    per_epoch = size // 3
+    for epoch in range(3):
+        steps = range(epoch * per_epoch, (epoch + 1) * per_epoch)
+        drawn = torch.cat([places(size, 3, 0, seed, step) for step in steps]).tolist()
+        assert len(set(drawn)) == len(drawn) == per_epoch * 3
+
+
+def test_orders_differ_between_epochs_environments_and_seeds(seed: int) -> None:
+    first = places(50, 50, 0, seed, 0).tolist()
+    assert first != places(50, 50, 0, seed, 1).tolist()
+    assert first != places(50, 50, 1, seed, 0).tolist()
+    assert first != places(50, 50, 0, seed + 1, 0).tolist()
+
+
+def test_held_out_rows_are_a_share_of_every_environment_and_no_row_is_in_both(seed: int) -> None:
+    rows = made_rows(seed, sizes=(30, 40))
+    kept, out = rows.halved(0.2, seed)
+    assert out is not None
+    assert kept.sizes == (24, 32)
+    assert out.sizes == (6, 8)
+    for whole, one, other in zip(rows.inputs, kept.inputs, out.inputs, strict=True):
+        together = torch.cat([one, other])
+        assert torch.equal(together[together[:, 0].argsort()], whole[whole[:, 0].argsort()])
+
+
+def test_nothing_held_out() -> None:
+    rows = made_rows(0)
+    assert rows.halved(0.0, 0) == (rows, None)
+
+
+def test_stacked_draws_are_found_again(seed: int) -> None:
+    draws = [made_rows(seed + k) for k in range(3)]
+    stacked = Rows.stack(draws)
+    assert stacked.sizes == draws[0].sizes
+    for place, draw in enumerate(draws):
+        again = stacked.draw(place)
+        assert all(torch.equal(a, b) for a, b in zip(again.inputs, draw.inputs, strict=True))
+
+
+def test_refuses_draws_of_other_sizes() -> None:
+    with pytest.raises(InputError, match="same task and rows"):
+        Rows.stack([made_rows(0), made_rows(0, sizes=(30, 41))])
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_refuses_a_share_that_is_none(share: float) -> None:
+    with pytest.raises(InputError, match="held-out share"):
+        made_rows(0).halved(share, 0)
+
+
+def test_refuses_to_hold_out_all_of_a_small_environment() -> None:
+    with pytest.raises(InputError, match='environment "site 0" has 1 rows'):
+        made_rows(0, sizes=(1, 30)).halved(0.5, 0)
+
+
+def test_refuses_lengths_that_differ() -> None:
+    with pytest.raises(InputError, match="X has 3 rows, but y has 2"):
+        Rows.of(np.zeros((3, 1)), [1.0, 2.0])
+    with pytest.raises(InputError, match="env has 2 labels for 3 rows"):
+        Rows.of(np.zeros((3, 1)), [1.0, 2.0, 3.0], ["a", "b"])
