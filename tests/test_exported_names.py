@@ -26,6 +26,9 @@ CONTRACT = {
     "Environments",
     "Estimate",
     "InputError",
+    "InvariantClassifier",
+    "InvariantRegressor",
+    "LeaveOneEnvironmentOut",
     "LinearHead",
     "Split",
     "__version__",
@@ -110,7 +113,7 @@ def test_functions_stay_functions_when_submodules_are_imported(name: str) -> Non
 
 
 def test_star_import_works() -> None:
-    script = "from invariscope import *; print(callable(audit), callable(regret), __version__)"
+    script = "from invariscope import *; print(callable(audit), callable(InvariantRegressor), __version__)"
     assert run_fresh(script).split() == ["True", "True", invariscope.__version__]
 
 

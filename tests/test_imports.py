@@ -20,7 +20,7 @@ PACKAGE = SOURCE / "invariscope"
 TORCH_ROOMS = {"objectives", "training", "estimators", "experiments", "models", "torch"}
 HEAVY = {
     "torch", "pandas", "altair", "pyarrow", "sklearn", "click", "rich", "vl_convert", "skops", "pooch", "joblib",
-    "onnxruntime", "dask", "polars", "scipy.stats", "scipy.optimize",
+    "onnx", "onnxruntime", "safetensors", "dask", "polars", "scipy.stats", "scipy.optimize",
 }  # fmt: skip
 
 
@@ -218,3 +218,17 @@ def test_import_is_light(fresh_imports: list[FreshImport]) -> None:
 
 def test_import_takes_less_than_a_second(fresh_imports: list[FreshImport]) -> None:
     assert min(run.seconds for run in fresh_imports) < 1.0
+
+
+def test_estimators_are_imported_and_made_without_torch() -> None:
+    """torch is an extra: who has it not can still read about the estimators, clone them and set their parameters."""
+    script = "import sys, invariscope as iv; iv.InvariantRegressor(hidden=(8,)), iv.InvariantClassifier('irm')"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"{script}; print(sorted({{'torch', 'sklearn'}} & set(sys.modules)))"],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "['sklearn']"

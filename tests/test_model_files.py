@@ -125,8 +125,8 @@ def test_trees_are_not_trusted_from_files(rows: np.ndarray, tmp_path: Path) -> N
     ("name", "message"),
     [
         ("model.onnx", "ONNX models are not read yet in this version"),
-        ("model.h5", r'a model file ends in .skops, .pkl, .pickle, .joblib, not ".h5"'),
-        ("model", 'a model file ends in .skops, .pkl, .pickle, .joblib, not ""'),
+        ("model.h5", r'a model file ends in .skops, .safetensors, .pkl, .pickle, .joblib, not ".h5"'),
+        ("model", 'a model file ends in .skops, .safetensors, .pkl, .pickle, .joblib, not ""'),
         ("absent.skops", "absent.skops: there is no such file$"),
         ("absent.pkl", "absent.pkl: there is no such file$"),
         ("folder.skops", "folder.skops: there is no such file: it is a folder"),

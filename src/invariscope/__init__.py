@@ -8,6 +8,11 @@
 True
 """
 
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
 from invariscope import datasets
 from invariscope.audit import Audit, audit
 from invariscope.criteria.calibration_variance import calibration_variance
@@ -26,6 +31,9 @@ from invariscope.ratios.density_ratio import DensityRatio, density_ratio
 from invariscope.read import read
 from invariscope.results import Estimate
 
+if TYPE_CHECKING:
+    from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -34,6 +42,9 @@ __all__ = [
     "Environments",
     "Estimate",
     "InputError",
+    "InvariantClassifier",
+    "InvariantRegressor",
+    "LeaveOneEnvironmentOut",
     "LinearHead",
     "Split",
     "__version__",
@@ -51,3 +62,22 @@ __all__ = [
     "transport_gap",
     "worst_environment_risk",
 ]
+
+#: Loaded on first use: they bring scikit-learn along.
+_MODULE_OF = {
+    "InvariantClassifier": "estimators.classifier",
+    "InvariantRegressor": "estimators.regressor",
+    "LeaveOneEnvironmentOut": "estimators.leave_one_environment_out",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(_import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,6 +8,7 @@ from typing import Any
 
 from invariscope.errors import InputError
 
+WEIGHTS = ".safetensors"
 PICKLES = (".pkl", ".pickle", ".joblib")
 
 #: Parts of fitted scikit-learn models that skops does not list as known. All are plain Python objects that hold
@@ -33,14 +34,24 @@ PLAIN_PARTS = (
     "sklearn.utils._bunch.Bunch",
 )
 
+#: Our own: rebuilding them only sets attributes, and those are checked one by one like everything else in the file.
+#: A fitted estimator holds plain arrays, and this package builds its network from them. A function that makes a network
+#: of the user's own is in the file by its name only, and must be trusted by that name.
+OWN_PARTS = (
+    "invariscope.estimators.classifier.InvariantClassifier",
+    "invariscope.estimators.leave_one_environment_out.LeaveOneEnvironmentOut",
+    "invariscope.estimators.regressor.InvariantRegressor",
+)
+
 
 def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequence[str] = ()) -> Any:
     """Read a fitted model from a file.
 
-    ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts, and the types
-    named in ``trusted`` (trees, say, or your own). ``.pkl``, ``.pickle`` and ``.joblib`` files are read only with
-    ``trust_pickle=True``, because reading them runs whatever code is inside. The flag does not widen what is accepted
-    from ``.skops`` files: in a comparison of several models only some may be the user's own.
+    ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts, invariscope's own
+    estimators, and the types named in ``trusted`` (trees, say, or your own). ``.safetensors`` files are those that
+    ``to_safetensors`` of these estimators writes: they hold no code at all. ``.pkl``, ``.pickle`` and ``.joblib``
+    files are read only with ``trust_pickle=True``, because reading them runs whatever code is inside. The flag does
+    not widen what is accepted from ``.skops`` files: in a comparison of several models only some may be the user's own.
 
     It cannot tell whether the model inside is the one you mean, or whether it was trained on columns like yours.
 
@@ -58,12 +69,16 @@ def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequenc
             f"{path}: ONNX models are not read yet in this version. Save the scikit-learn model as .skops, "
             "or give the model's predictions as a column"
         )
-    if suffix != ".skops" and suffix not in PICKLES:
-        raise InputError(f'{path}: a model file ends in .skops, {", ".join(PICKLES)}, not "{suffix}"')
+    if suffix not in (".skops", WEIGHTS, *PICKLES):
+        raise InputError(f'{path}: a model file ends in .skops, {WEIGHTS}, {", ".join(PICKLES)}, not "{suffix}"')
     if not path.is_file():
         raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
     if suffix == ".skops":
         return _load_skops(path, trusted)
+    if suffix == WEIGHTS:
+        from invariscope.estimators.weight_files import load
+
+        return load(path, None)
     if not trust_pickle:
         raise InputError(
             f"{path}: loading a pickle runs the code inside it; pass --trust-pickle if you made it yourself "
@@ -78,10 +93,11 @@ def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
     except ImportError as error:
         raise InputError(f"{path}: reading .skops files needs the package skops (pip install skops)") from error
     data = path.read_bytes()  # once, so that what is checked is what is loaded
+    accepted = [*PLAIN_PARTS, *OWN_PARTS, *trusted]
     try:
-        unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in (*PLAIN_PARTS, *trusted)]
+        unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in accepted]
         if not unknown:
-            return skops.io.loads(data, trusted=[*PLAIN_PARTS, *trusted])
+            return skops.io.loads(data, trusted=accepted)
     except Exception as error:  # a damaged file can fail anywhere in the reader
         raise InputError(f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)})") from error
     raise InputError(

@@ -186,6 +186,7 @@ def split(model: Any) -> Split:
     linear model                      the features                          its coefficients
     Pipeline                          all steps but the last                the last step's, if that is linear
     MLPClassifier, MLPRegressor       last hidden layer                     last layer
+    InvariantClassifier, -Regressor   last hidden layer, or the score       last layer
     GridSearchCV and the like         that of the best model                that of the best model
     other with predict(_proba)        its predictions (see :class:`Split`)  none
     function X -> predictions         its predictions                       none

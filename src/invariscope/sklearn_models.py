@@ -18,6 +18,7 @@ from invariscope.linear_head import LinearHead
 from invariscope.model_outputs import Array, Floats, Names, as_array, dense_matrix, numbered, own_names
 from invariscope.models import BY_HAND, Split
 
+OWN = "invariscope.estimators."
 NOT_FITTED = "model is not fitted: call fit first"
 
 
@@ -33,6 +34,8 @@ def split_estimator(model: Any) -> Split:
     chain, kind = tuple(before), type(final).__name__
     where = " → ".join(type(step).__name__ for step in chain)
     found = f"{type(model).__name__}'s best model, " if hasattr(model, "best_estimator_") else ""
+    if any(ancestor.__module__.startswith(OWN) for ancestor in type(final).__mro__):
+        return _split_invariant(model, chain, final, found + (f"Pipeline: {where} → " if chain else ""))
     network = hasattr(final, "coefs_") and hasattr(final, "out_activation_")
     if not (network or chain or hasattr(final, "coef_")):
         reason = " (its head predicts a transformed target)" if kind == "TransformedTargetRegressor" else ""
@@ -65,6 +68,20 @@ def split_estimator(model: Any) -> Split:
     )
 
 
+def _split_invariant(model: Any, chain: tuple[Any, ...], final: Any, found: str) -> Split:
+    """The halves an estimator of invariscope gives itself, with the transformers before it."""
+    halves = final.split()
+    return Split(
+        partial(_represented, chain, final),
+        _predictor(model, halves.task, halves.classes)[0],
+        halves.head,
+        columns=halves.columns,
+        name=found + halves.description,
+        task=halves.task,
+        classes=halves.classes,
+    )
+
+
 def split_predictor(model: Any) -> Split:
     """Anything with ``predict`` or ``predict_proba``, from whatever package: judged by its predictions.
 
@@ -83,7 +100,8 @@ def _task_of_estimator(model: Any) -> str | None:
     from sklearn.utils.validation import check_is_fitted
 
     kind = type(model).__name__
-    if type(model).__module__.startswith("sklearn."):  # others may keep their state under names sklearn does not know
+    # others may keep their state under names sklearn does not know
+    if type(model).__module__.startswith(("sklearn.", OWN)):
         try:
             check_is_fitted(model)
         except NotFittedError as error:
@@ -104,7 +122,7 @@ def _steps(model: Any) -> list[Any]:
         return _steps(model.best_estimator_)
     if type(model).__name__ == "FrozenEstimator":
         return _steps(model.estimator)
-    if not hasattr(model, "steps"):
+    if not isinstance(getattr(model, "steps", None), list | tuple):  # elsewhere it is a number: steps of training
         return [model]
     *before, (_, last) = model.steps
     # "passthrough" has no transform; neither have resamplers, which act during fit only
@@ -150,6 +168,11 @@ def _features(chain: tuple[Any, ...], final: Any, X: Any) -> Any:
     for step in chain:
         X = _applied(step, "transform", X)
     return X
+
+
+def _represented(chain: tuple[Any, ...], final: Any, X: Any) -> Array:
+    values: Array = _applied(final, "represent", _features(chain, final, X))
+    return values
 
 
 def _hidden_layer(chain: tuple[Any, ...], network: Any, X: Any) -> Array:

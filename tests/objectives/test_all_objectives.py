@@ -11,21 +11,10 @@ import torch
 from torch import Tensor
 
 import invariscope.objectives
-from invariscope.objectives import REGISTRY, Batch, Objective
+from invariscope.objectives import REGISTRY, Batch
 from tests.objectives.finite_differences import assert_gradient, central_differences
+from tests.objectives.worlds import OUTPUTS, SIZES, TASKS, WIDTH, adversary_of, batch_of, lawful, memory_of, parts
 
-TASKS = ("regression", "binary", "multiclass")
-OUTPUTS = {"regression": 1, "binary": 1, "multiclass": 3}
-SIZES = (6, 9, 7)  # all different; every class occurs in each
-WIDTH = 3
-
-# Hyper-parameters with which the laws below hold, where they do not by default:
-# two halves of the rows depend on their order; a correction for noise carries no gradient, and is below 0 on its own
-LAWFUL: dict[str, dict[str, Any]] = {
-    "irm": {"form": "square"},
-    "ib_irm": {"form": "square"},
-    "transport_gap": {"debias": False},
-}
 # Something is held fixed on purpose, so that the gradient is not that of the value; their own tests check it
 HOLDS_SOMETHING_FIXED = {"g2dm", "wasserstein_matching"}
 # Not a comparison of environments that is 0 where they are alike
@@ -33,56 +22,6 @@ NOT_ZERO_WHEN_ALIKE = {"irm", "ib_erm", "ib_irm", "g2dm", "invrat"}
 
 every_objective = pytest.mark.parametrize("name", sorted(REGISTRY))
 every_task = pytest.mark.parametrize("task", TASKS)
-
-
-def targets_of(task: str, rows: int, generator: torch.Generator) -> Tensor:
-    if task == "regression":
-        return torch.randn(rows, generator=generator, dtype=torch.float64)
-    codes = torch.arange(rows) % (2 if task == "binary" else 3)
-    codes = codes[torch.randperm(rows, generator=generator)]
-    return codes.double() if task == "binary" else torch.nn.functional.one_hot(codes, 3).double()
-
-
-def batch_of(name: str, task: str, seed: int, sizes: tuple[int, ...] = SIZES) -> Batch:
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-    return Batch(
-        logits=tuple(normal(rows, OUTPUTS[task]) for rows in sizes),
-        targets=tuple(targets_of(task, rows, generator) for rows in sizes),
-        features=tuple(normal(rows, WIDTH) + 0.5 * place for place, rows in enumerate(sizes)),
-        task=task,
-        log_densities=tuple(normal(rows, len(sizes)) for rows in sizes) if REGISTRY[name]().ratio_on else None,
-    )
-
-
-def adversary_of(name: str, task: str, seed: int, environments: int = len(SIZES)) -> dict[str, Tensor]:
-    """Parameters as they are at the start, moved a little so that none of them is 0."""
-    generator = torch.Generator().manual_seed(seed + 1)
-    start = REGISTRY[name]().adversary(WIDTH, environments, OUTPUTS[task], generator)
-    return {
-        key: value.double() + 0.1 * torch.randn(value.shape, generator=generator, dtype=torch.float64)
-        for key, value in start.items()
-    }
-
-
-def lawful(name: str) -> Objective:
-    return REGISTRY[name](**LAWFUL.get(name, {}))
-
-
-def memory_of(objective: Objective, batch: Batch) -> dict[str, Tensor]:
-    start = {key: value.double() for key, value in objective.memory(len(batch.logits)).items()}
-    return objective.remember(batch, start)
-
-
-def parts(objective: Objective, batch: Batch, seed: int) -> dict[str, Tensor]:
-    adversary = adversary_of(objective.name, batch.task, seed, len(batch.logits))
-    return {
-        "risk": objective.risk(batch, memory_of(objective, batch)),
-        "penalty": objective.penalty(batch, adversary),
-    }
 
 
 def reordered(values: tuple[Tensor, ...] | None, rows: list[Tensor]) -> tuple[Tensor, ...] | None:
@@ -159,7 +98,7 @@ def test_takes_single_precision_too(name: str, task: str, seed: int) -> None:
 
 
 @every_objective
-def test_unknown_rows_are_mixed_into_rows_of_the_same_kind(name: str, seed: int) -> None:
+def test_rows_are_mixed_into_rows_of_the_same_kind(name: str, seed: int) -> None:
     objective, generator = REGISTRY[name](), torch.Generator().manual_seed(seed)
     for task in TASKS:
         batch = batch_of(name, task, seed)
@@ -349,3 +288,21 @@ def test_many_replicates_at_once_are_those_one_by_one(name: str, task: str, seed
         gradient = torch.func.grad(total)(tensors(batch), adversary)
         for key, each in gradient.items():
             torch.testing.assert_close(tuple(grad[place] for grad in gradients[key]), each)
+
+
+@every_task
+@every_objective
+def test_rows_of_many_replicates_are_mixed_at_once(name: str, task: str, seed: int) -> None:
+    objective, generator = REGISTRY[name](), torch.Generator().manual_seed(seed)
+    batches = [batch_of(name, task, 10 * seed + place) for place in range(3)]
+    drawn = [objective.draw(batch.targets, generator) for batch in batches]
+    inputs, targets = (
+        tuple(torch.stack(values) for values in zip(*(getattr(batch, kind) for batch in batches), strict=True))
+        for kind in ("features", "targets")
+    )
+    together = {key: torch.stack([numbers[key] for numbers in drawn]) for key in drawn[0]}
+    found = torch.func.vmap(objective.mix)(inputs, targets, together)
+    for place, (batch, numbers) in enumerate(zip(batches, drawn, strict=True)):
+        expected = objective.mix(batch.features, batch.targets, numbers)
+        for many, one in zip(found, expected, strict=True):
+            torch.testing.assert_close(tuple(values[place] for values in many), tuple(one))

@@ -33,9 +33,7 @@ def drawn(task: str, seed: int) -> tuple[list[NDArray[np.float64]], list[Tensor]
     outputs = 3 if task == "multiclass" else 1
     logits = [torch.from_numpy(rng.normal(size=(size, outputs))) for size in SIZES]
     classes = {"regression": 0, "binary": 2, "multiclass": 3}[task]
-    targets = [
-        torch.from_numpy(rng.integers(0, classes, size) if classes else rng.normal(size=size)) for size in SIZES
-    ]
+    targets = [torch.from_numpy(rng.integers(0, classes, size) if classes else rng.normal(size=size)) for size in SIZES]
     return rows, logits, targets
 
 
@@ -93,6 +91,17 @@ def test_shrunk_predictions_score_better_whatever_they_are(seed: int) -> None:
     torch.testing.assert_close(tenth, whole / 100)
 
 
+def test_every_predictor_scores_zero_if_the_ratio_is_that_of_the_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = [np.r_[np.arange(4), rng.integers(0, 4, size - 4)] for size in (30, 50)]  # x takes four values
+    counts = np.stack([np.bincount(each, minlength=4) / len(each) for each in cells], axis=1)
+    f = rng.normal(size=4)
+    scores = [torch.from_numpy(f[each])[:, None] for each in cells]
+    densities = [torch.from_numpy(np.log(counts[each])) for each in cells]
+    found = dric_penalty(scores, [part[:, 0] for part in scores], log_densities=densities)
+    assert float(found) == pytest.approx(0.0, abs=1e-28)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ratios_beyond_all_bounds_stay_finite(dtype: torch.dtype) -> None:
     densities = [torch.tensor([[0.0, 900.0]], dtype=dtype), torch.tensor([[0.0, 0.0]], dtype=dtype)]
@@ -143,7 +152,7 @@ def test_baseline_of_the_paper_scores_one(task: str, seed: int) -> None:
         tuple(torch.from_numpy(part) for part in targets),
         (),
         task,
-        tuple(torch.from_numpy(part) for part in fitted.log_densities(rows, seed)),
+        tuple(torch.from_numpy(part) for part in log_densities_of(rows, fitted.ratio, seed, svd=fitted.svd)),
     )
     assert float(fitted.penalty(batch, {})) == pytest.approx(1.0, rel=1e-12)
 

@@ -41,7 +41,7 @@ def test_split_form_multiplies_derivatives_of_even_and_odd_rows(task: str, seed:
         derivative(scores[0::2], values[0::2], task) * derivative(scores[1::2], values[1::2], task)
         for scores, values in zip(logits, targets, strict=True)
     ) / len(SIZES)
-    torch.testing.assert_close(irm_penalty(logits, targets, task=task), expected)
+    torch.testing.assert_close(irm_penalty(logits, targets, task=task, form="split"), expected)
 
 
 @pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
@@ -56,10 +56,10 @@ def test_square_form_squares_the_derivative_of_all_rows(task: str, seed: int) ->
 def test_by_hand() -> None:
     # rows f = 2, y = 1: 2 f (f − y) = 4;  f = 1, y = 3: −4;  the halves disagree and the product is negative
     logits, targets = [torch.tensor([[2.0], [1.0]])], [torch.tensor([1.0, 3.0])]
-    assert float(irm_penalty(logits, targets)) == -16.0
+    assert float(irm_penalty(logits, targets, form="split")) == -16.0
     assert float(irm_penalty(logits, targets, form="square")) == 0.0
     # a score of 0 has derivative 0 whatever the target
-    assert float(irm_penalty([torch.zeros(2, 1)], [torch.tensor([0, 1])])) == 0.0
+    assert float(irm_penalty([torch.zeros(2, 1)], [torch.tensor([0, 1])], form="split")) == 0.0
 
 
 def test_the_best_scale_has_no_penalty(seed: int) -> None:
@@ -79,13 +79,13 @@ def test_split_form_is_right_on_average_where_the_square_is_too_large(seed: int)
     products = [rows[i] * rows[j] for i in range(4) for j in range(4) if i != j]
     orders = torch.cartesian_prod(*[torch.arange(4)] * 4)
     orders = orders[[len(set(order.tolist())) == 4 for order in orders]]
-    found = torch.stack([irm_penalty([scores[order]], [values]) for order in orders]).mean()
+    found = torch.stack([irm_penalty([scores[order]], [values], form="split") for order in orders]).mean()
     torch.testing.assert_close(found, torch.stack(products).mean())
 
 
 def test_input_that_does_not_fit_is_named() -> None:
     one = [torch.zeros(1, 1)], [torch.zeros(1)]
     with pytest.raises(InputError, match="two rows"):
-        irm_penalty(*one)
+        irm_penalty(*one, form="split")
     with pytest.raises(InputError, match='form "half" is unknown'):
         irm_penalty(*one, form="half")

@@ -60,9 +60,7 @@ def test_partners_of_classes_are_all_those_allowed_and_no_others(across: bool, c
 def test_rows_without_a_partner_stay_as_they_are(seed: int) -> None:
     inputs = [torch.randn(3, 2, generator=torch.Generator().manual_seed(seed)), torch.ones(2, 2)]
     codes = [torch.tensor([0, 1, 1]), torch.tensor([1, 1])]  # class 0 is in the first environment only
-    (first, second), (values, other) = lisa(
-        inputs, codes, p_sel=1.0, generator=torch.Generator().manual_seed(seed)
-    )
+    (first, second), (values, other) = lisa(inputs, codes, p_sel=1.0, generator=torch.Generator().manual_seed(seed))
     assert torch.equal(first[0], inputs[0][0])
     assert not torch.equal(first[1], inputs[0][1])
     assert values.tolist() == [0.0, 1.0, 1.0]

@@ -61,12 +61,11 @@ def test_risks_are_means_of_environments_of_any_size(task: str, seed: int) -> No
         assert float(found[environment]) == pytest.approx(total / len(targets[environment]), rel=1e-10)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ["regression", "binary"])
 def test_one_output_may_come_without_a_column(task: str, seed: int) -> None:
-    if task != "multiclass":
-        scores, values = normal(seed, 4), torch.tensor([0.0, 1.0, 1.0, 0.0])
-        assert torch.equal(row_losses(scores, values, task), row_losses(scores[:, None], values, task))
-        assert probabilities(scores, task).shape == (4, 1)
+    scores, values = normal(seed, 4), torch.tensor([0.0, 1.0, 1.0, 0.0])
+    assert torch.equal(row_losses(scores, values, task), row_losses(scores[:, None], values, task))
+    assert probabilities(scores, task).shape == (4, 1)
 
 
 @pytest.mark.parametrize("task", TASKS)

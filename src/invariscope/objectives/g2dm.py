@@ -86,8 +86,8 @@ class G2DM(Objective):
     """Mean risk + weight · :func:`g2dm_penalty`, and discriminators that learn on detached features meanwhile.
 
     ``hidden`` units of each discriminator; ``projection``, the share of columns that its fixed random projection of
-    the features keeps; ``slack`` of the nadir point. The weight is that of the paper, (1 − α) / α with α = 0.8. The
-    projections are kept with the adversary and never trained: their gradient is 0.
+    the features keeps; ``slack`` of the nadir point. The weight is (1 − α) / α with α = 0.8, the
+    default of the authors' code. The projections are kept with the adversary and never trained: their gradient is 0.
     """
 
     weight: float = 0.25

@@ -72,7 +72,7 @@ class IBIRM(Objective):
 
     weight: float = 100.0
     bottleneck: float = 0.1
-    form: str = "split"
+    form: str = "square"
 
     def risk(self, batch: Batch, memory: Named) -> Tensor:
         return batch.risks.mean() + self.bottleneck * bottleneck_penalty(batch.logits, batch.targets, batch.features)

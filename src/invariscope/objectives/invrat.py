@@ -34,8 +34,8 @@ def invrat_penalty(
     What it cannot tell: own heads are no better than their training, and one that lags behind hides a gain; a gain on
     the rows that trained them is partly noise.
 
-    Reference: Chang et al. (2020), "Invariant rationalization", equation 6 with h = max(0, ·): the features here are
-    those of any representation, where the paper selects words.
+    Reference: Chang et al. (2020), "Invariant rationalization", with max(0, ·) for its convex function of the
+    difference, and the features of any representation where the paper selects words.
 
     >>> scores, own = [torch.tensor([[2.0]]), torch.tensor([[1.0]])], [torch.tensor([[1.0]]), torch.tensor([[5.0]])]
     >>> float(invrat_penalty(scores, [torch.zeros(1), torch.zeros(1)], own_logits=own))  # (4 − 1, no gain) / 2

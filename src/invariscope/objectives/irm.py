@@ -21,7 +21,7 @@ def irm_penalty(
     features: Sequence[Tensor] | None = None,
     *,
     task: str | None = None,
-    form: str = "split",
+    form: str = "square",
 ) -> Tensor:
     """Squared derivative of the risk in a factor s on the logits, at s = 1, averaged over environments.
 
@@ -29,7 +29,9 @@ def irm_penalty(
                                                 penalty = (1/E) Σ_e D_e' · D_e''    (form "split")
 
     D_e' and D_e'' are of the even and of the odd rows: the noise of one half does not know that of the other, so the
-    product has the right expectation (and can be negative), where the square is too large by the variance of D_e.
+    product has the right expectation, where the square is too large by the variance of D_e. The split is for batches
+    drawn anew at every step: it can be negative, and on the same rows at every step a large weight drives it below any
+    bound, with predictions that are wrong the opposite way in the two halves.
     The derivative is written out, mean f·(f − y)·2 for squared error and mean logitsᵀ(p − y) for classes, so
     that no second pass of automatic differentiation is needed.
 
@@ -65,14 +67,14 @@ def _derivatives(logits: Tensor, targets: Tensor, task: str) -> Tensor:
 @objective("irm")
 @dataclass(frozen=True)
 class IRM(Objective):
-    """Mean risk + weight · :func:`irm_penalty`; ``form`` "split" or "square".
+    """Mean risk + weight · :func:`irm_penalty`; ``form`` "square", or "split" for batches drawn anew at every step.
 
     Where the weight is large, the training loop divides the whole by it (see
     :class:`~invariscope.training.Schedule`), so that the steps keep their size.
     """
 
     weight: float = 100.0
-    form: str = "split"
+    form: str = "square"
 
     def penalty(self, batch: Batch, adversary: Named) -> Tensor:
         return irm_penalty(batch.logits, batch.targets, task=batch.task, form=self.form)

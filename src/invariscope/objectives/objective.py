@@ -57,10 +57,6 @@ class Objective:
     #: Representation and head are updated in turn, not together
     alternates: ClassVar[bool] = False
 
-    #: For objectives with density ratios: the estimator, and the steps between two fits on the features
-    ratio: ClassVar[Any] = "logistic"
-    refresh: ClassVar[int] = 100
-
     weight: float = 1.0
 
     @property

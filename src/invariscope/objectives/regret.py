@@ -29,9 +29,10 @@ def regret_penalty(
         penalty = (1/E) Σ_e R_e(w*) / R_e(w_e) − 1,   w_e = argmin R_e,   w* = argmin_w Σ_e R_e(w) / R_e(w_e)
 
     0 exactly when one linear head on the features is best in every environment: the papers' definition of an invariant
-    representation. R_e is the mean loss in e plus ridge · (mean square of the centred features) · ‖w‖², intercept left
-    out, in what is minimised and in what is reported alike. So both heads are minima of what they appear in, their own
-    movement has no effect to first order (the envelope theorem), and the gradient needs none of the fits.
+    representation. R_e is the mean loss in e plus ridge · (mean square of the centred features) · ‖w‖² (for classes
+    plus ridge · intercept²), in what is minimised and in what is reported alike. So both heads are minima of what they
+    appear in, their own movement has no effect to first order (the envelope theorem), and the gradient needs none of
+    the fits.
 
     ``features`` (n_e, d) or (n_e,); ``logits`` only tell the task and the number of classes. The value does not change
     if features are shifted or scaled, or a numeric target. Heads are exact for squared error; for two classes 25
@@ -39,10 +40,11 @@ def regret_penalty(
     Hessian. In wide features (hundreds of columns) this can cost more than the network's own step.
 
     What it cannot tell: it is an in-sample value. Own heads overfit their n_e rows, so it is about
-    (1 − 1/E) (d + 1) / n_e too large, under invariance as well (that is in the value, hardly in the gradient);
-    with no more rows than columns own heads lose next to nothing, and it means little: use batches
-    of many more rows than columns, or a larger ridge. A constant representation has a regret of 0 if the target's mean
-    is the same everywhere; the risk must keep it from that.
+    (1 − 1/E) (d + 1) / n_e too large, under invariance as well; with no more rows than columns own heads lose next to
+    nothing, and it means little: use batches of many more rows than columns, or a larger ridge, and with every class in
+    every environment. A constant representation has a regret of 0 if the target's mean is the same everywhere; the risk
+    must keep it from that. And a flexible network can bend its features until linear heads agree in a few training
+    environments, while still using what changes in the next.
 
     References: Definition 2.1 of "Measuring invariance in representation learning" (DRIC); see
     :func:`~invariscope.regret`. Compare Chang et al. (2020), "Invariant rationalization".

@@ -76,5 +76,6 @@ def target_columns(targets: Tensor, task: str, classes: int, dtype: torch.dtype 
     if task == "multiclass":
         if targets.ndim == 2:
             return targets.to(dtype)
-        return functional.one_hot(targets.long(), classes).to(dtype)
+        # not functional.one_hot, which looks at values and so cannot run under vmap
+        return (targets.long()[:, None] == torch.arange(classes, device=targets.device)).to(dtype)
     return targets.reshape(targets.shape[0], 1).to(dtype)

@@ -26,7 +26,7 @@ class Rows:
 
     ``design`` (B, n, p) with a first column of ones; ``targets`` (B, n, K) as in
     :func:`~invariscope.objectives.risks.target_columns`; ``share`` (B, n), 0 where a row is padding, else what it
-    counts; ``ridge`` () multiplies the squared weights, intercept left out.
+    counts; ``ridge`` (p,) multiplies the squared weights.
     """
 
     design: Tensor
@@ -37,9 +37,8 @@ class Rows:
 
     def objectives(self, heads: Tensor) -> Tensor:
         """Mean loss plus ridge · squared weights, (B,), of heads (B, p, K), or one (1, p, K) for all."""
-        return (self.share * self._losses(self.design @ heads)).sum(dim=1) + self.ridge * (heads[:, 1:] ** 2).sum(
-            (1, 2)
-        )
+        penalty = (self.ridge[:, None] * heads**2).sum(dim=(1, 2))
+        return (self.share * self._losses(self.design @ heads)).sum(dim=1) + penalty
 
     def _losses(self, scores: Tensor) -> Tensor:
         if self.task == "regression":
@@ -59,11 +58,14 @@ class Rows:
 
 
 def rows_of(features: Sequence[Tensor], targets: Sequence[Tensor], task: str, classes: int, ridge: float) -> Rows:
-    """One problem for every environment. ``ridge`` is relative to the mean square of the centred features."""
+    """One problem for every environment.
+
+    ``ridge`` is relative to the mean square of the centred features. For classes the intercept has it too, or it would
+    run away where an environment lacks a class; numbers need none, and stay free of their units.
+    """
     values = [part.reshape(len(part), -1) for part in features]
     dtype = values[0].dtype
-    # a free intercept makes up for any shift: one without a gradient leaves that of the fitted objectives right
-    centre = torch.stack([part.mean(dim=0) for part in values]).mean(dim=0).detach()
+    centre = torch.stack([part.mean(dim=0) for part in values]).mean(dim=0)
     values = [part - centre for part in values]
     square = torch.stack([(part**2).mean() for part in values]).mean()
     most = max(map(len, values))
@@ -74,8 +76,10 @@ def rows_of(features: Sequence[Tensor], targets: Sequence[Tensor], task: str, cl
         columns.append(functional.pad(target_columns(truth, task, classes, dtype), padding))
         share.append(functional.pad(torch.full_like(part[:, 0], 1 / len(part)), padding[2:]))
     # features that are all the same leave no square: a little more than nothing keeps the equations solvable
-    smallest = torch.finfo(dtype).tiny ** 0.5
-    return Rows(torch.stack(design), torch.stack(columns), torch.stack(share), ridge * square + smallest, task)
+    slope = ridge * square + torch.finfo(dtype).tiny ** 0.5
+    of_intercept = torch.full_like(slope, 0.0 if task == "regression" else ridge)
+    ridges = torch.cat([of_intercept.reshape(1), slope.expand(values[0].shape[1])])
+    return Rows(torch.stack(design), torch.stack(columns), torch.stack(share), ridges, task)
 
 
 def best_heads(rows: Rows) -> Tensor:
@@ -84,7 +88,7 @@ def best_heads(rows: Rows) -> Tensor:
     if rows.task == "regression":
         gram = _gram(rows, rows.share)
         right = (rows.share[:, :, None] * rows.design).mT @ rows.targets
-        return _solved(gram + rows.ridge * _slopes(gram), right)
+        return _solved(gram + torch.diag(rows.ridge), right)
     return newton_heads(rows) if classes**2 * width <= NEWTON_NUMBERS else accelerated_heads(rows)
 
 
@@ -98,8 +102,7 @@ def newton_heads(rows: Rows, steps: int = NEWTON_STEPS) -> Tensor:
     problems, _, width = rows.design.shape
     classes = rows.targets.shape[2]
     heads = rows.design.new_zeros((problems, width, classes))
-    slopes = _slopes(torch.eye(width, dtype=heads.dtype, device=heads.device))
-    penalty = 2 * rows.ridge * torch.kron(torch.eye(classes, dtype=heads.dtype, device=heads.device), slopes)
+    penalty = torch.diag(2 * rows.ridge.repeat(classes))
     for _ in range(steps):
         found = _predicted(rows.design @ heads, rows.task)
         gradient = _gradient(rows, heads, found)
@@ -125,7 +128,7 @@ def accelerated_heads(rows: Rows, steps: int = ACCELERATED_STEPS) -> Tensor:
     all steps. Momentum starts again where it points uphill (O'Donoghue and Candès, 2015).
     """
     bound = (0.25 if rows.task == "binary" else 0.5) * _gram(rows, rows.share)
-    bound = bound + 2 * rows.ridge * _slopes(bound)
+    bound = bound + torch.diag(2 * rows.ridge)
     inverse = _solved(bound, torch.eye(bound.shape[-1], dtype=bound.dtype, device=bound.device).expand_as(bound))
     heads = rows.design.new_zeros((*rows.design.shape[::2], rows.targets.shape[2]))
     ahead, pace = heads, torch.ones_like(rows.share[:, 0])
@@ -146,7 +149,7 @@ def _predicted(scores: Tensor, task: str) -> Tensor:
 
 def _gradient(rows: Rows, heads: Tensor, found: Tensor) -> Tensor:
     of_losses = rows.design.mT @ (rows.share[:, :, None] * (found - rows.targets))
-    return of_losses + 2 * rows.ridge * functional.pad(heads[:, 1:], (0, 0, 1, 0))
+    return of_losses + 2 * rows.ridge[:, None] * heads
 
 
 def _curvature(found: Tensor, task: str) -> Tensor:
@@ -160,12 +163,6 @@ def _curvature(found: Tensor, task: str) -> Tensor:
 
 def _gram(rows: Rows, share: Tensor) -> Tensor:
     return (share[:, :, None] * rows.design).mT @ rows.design
-
-
-def _slopes(like: Tensor) -> Tensor:
-    """The identity without the intercept, (p, p)."""
-    width = like.shape[-1]
-    return torch.diag((torch.arange(width, device=like.device) > 0).to(like.dtype))
 
 
 def _solved(left: Tensor, right: Tensor) -> Tensor:

@@ -45,7 +45,11 @@ def transport_gap_penalty(
     :func:`~invariscope.objectives.transported.log_densities_of`, say.
 
     What it cannot tell: it looks at means only, so relations may differ and cancel (the regret sees that). And nothing
-    can be said where environments do not overlap.
+    can be said where environments do not overlap. **As a penalty it is weak**: with the right ratio on z, no function
+    of z changes δ, since Σρf / Σρ and mean_e[f] cancel, so that no head can lower it; what would is another z, through
+    the ratio, which has no gradient. What is left moves f towards what the ratio has not balanced, and need not lead to
+    an invariant representation. It is good for watching a training run; to train for invariance use
+    :func:`~invariscope.objectives.regret.regret_penalty`.
 
     References: "Measuring invariance in representation learning" (DRIC), equation 6, applied to residuals; see
     :func:`~invariscope.transport_gap`.

@@ -26,20 +26,25 @@ PLACES = ("x", "z")
 
 
 def log_densities_of(
-    rows: Sequence[NDArray[Any]], ratio: Any = "logistic", seed: int = 0, *, svd: int | None = DIRECTIONS
+    rows: Sequence[NDArray[Any]],
+    ratio: Any = "logistic",
+    seed: int = 0,
+    *,
+    svd: int | None = DIRECTIONS,
+    also: Sequence[NDArray[Any]] = (),
 ) -> tuple[Floats, ...]:
     """log p_k(x_i) of all environments k at the rows of each, up to a term common to all k: one (n_e, E) for each.
 
     ``rows`` are (n_e, d) arrays, ``ratio`` an estimator of :func:`~invariscope.density_ratio`; columns beyond ``svd``
-    are first reduced to so many singular directions.
+    are first reduced to so many singular directions. Arrays in ``also`` are not fitted on, and judged after the others.
 
     >>> rng = np.random.default_rng(0)
     >>> near, far = log_densities_of([rng.normal(0, 1, (2000, 1)), rng.normal(1, 1, (1000, 1))])
     >>> near.shape, bool((near[:, 0] - near[:, 1]).mean() > 0)
     ((2000, 2), True)
     """
-    found = density_ratio(_pooled(rows), _codes(rows), estimator=ratio, seed=seed, svd=svd).at_rows
-    return _split(found, rows)
+    found = density_ratio(_pooled(rows), _codes(rows), estimator=ratio, seed=seed, svd=svd)
+    return (*_split(found.at_rows, rows), *(found.log_densities(_pooled([part])) for part in also))
 
 
 def linear_scores(
@@ -95,10 +100,6 @@ class RatioObjective(Objective):
         if self.on not in PLACES:
             raise InputError(f'on="{self.on}" is unknown: ratios are fitted on the inputs "x" or on the features "z"')
         return self.on
-
-    def log_densities(self, rows: Sequence[NDArray[Any]], seed: int) -> tuple[Floats, ...]:
-        """Log densities at the rows the ratio is fitted on, one (n_e, E) for each environment."""
-        return log_densities_of(rows, self.ratio, seed, svd=self.svd)
 
 
 def _pooled(rows: Sequence[NDArray[Any]]) -> Floats:

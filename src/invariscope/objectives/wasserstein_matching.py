@@ -25,7 +25,7 @@ def wasserstein_matching_penalty(
     *,
     task: str | None = None,
     conditional: bool = True,
-    entropy: float = 0.05,
+    entropy: float = 0.1,
     iterations: int = 50,
 ) -> Tensor:
     """Squared 2-Wasserstein distance of the features (n_e, d), within classes, averaged over pairs and classes.
@@ -38,8 +38,9 @@ def wasserstein_matching_penalty(
     have rows of it; in regression there are no classes and all rows are matched. Targets can be probabilities.
 
     The gradient is that of Σ P |x − y|² with the plan held fixed, which at the minimum is exact (envelope theorem), as
-    far as the ``iterations`` have come: a smaller ``entropy`` needs more of them, about 1/entropy. What is left
-    out is that ε itself follows the mean cost.
+    far as the ``iterations`` have come; what is left out is that ε itself follows the mean cost. With the defaults and
+    normal features, values are settled to about 1 in 1,000 and gradients to some per cent, and the value is some 10%
+    below the squared distance; a smaller ``entropy`` comes nearer and needs more iterations.
 
     What it cannot tell: samples of the same distribution are some distance apart, the more so the more columns; and a
     representation can lower it by shrinking.
@@ -53,7 +54,7 @@ def wasserstein_matching_penalty(
     9.0
     """
     if entropy <= 0 or iterations < 1:
-        raise InputError(f"entropy {entropy} with {iterations} iterations: use numbers above 0, such as 0.05 and 50")
+        raise InputError(f"entropy {entropy} with {iterations} iterations: use numbers above 0, such as 0.1 and 50")
     checked_features(features)
     classes = _classes(logits, targets, features, task, conditional)
     totals = [columns.sum(dim=0) for columns in classes]
@@ -74,12 +75,12 @@ def wasserstein_matching_penalty(
     )
     epsilon = (entropy * (counted * means).sum(dim=0) / counted.sum(dim=0).clamp_min(1)).clamp_min(SMALLEST_ENTROPY)
     within = [
-        transport_cost(squared_distances(rows), weight, weight, epsilon, iterations)
+        transport_cost(squared_distances(rows), weight, weight, epsilon, iterations, 1 / entropy)
         for rows, weight in zip(features, weights, strict=True)
     ]
     divergences = torch.stack(
         [
-            transport_cost(cost, weights[first], weights[second], epsilon, iterations)
+            transport_cost(cost, weights[first], weights[second], epsilon, iterations, 1 / entropy)
             - (within[first] + within[second]) / 2
             for (first, second), cost in zip(pairs, costs, strict=True)
         ]
@@ -108,25 +109,28 @@ def _classes(
     return [torch.cat([1 - second, second], dim=1) for second in columns] if task == "binary" else columns
 
 
-def transport_cost(cost: Tensor, first: Tensor, second: Tensor, epsilon: Tensor, iterations: int) -> Tensor:
+def transport_cost(
+    cost: Tensor, first: Tensor, second: Tensor, epsilon: Tensor, iterations: int, start: float = 1.0
+) -> Tensor:
     """W_ε for costs (n, m), weights (C, n) and (C, m) that add up to 1, and ε (C,): (C,), by Sinkhorn's iterations.
 
-    Both potentials are updated at once and averaged with the last ones, so that the result does not depend on which
-    side comes first. Everything is in logarithms; a weight of 0 is −∞ there and takes part in nothing.
+    The first half of them goes down from ``start`` · ε to ε in equal factors, which leads potentials quickly to where a
+    small ε would take long. Both are updated at once and averaged with the last ones, so that the result does not
+    depend on which side comes first. Everything is in logarithms; a weight of 0 is −∞ there and takes part in nothing.
     """
-    scale = epsilon.detach()[:, None]
-    scaled = cost.detach() / scale[:, :, None]  # (C, n, m)
-    log_first, log_second = torch.log(first.detach()), torch.log(second.detach())
+    costs, first, second = cost.detach(), first.detach(), second.detach()
+    log_first, log_second = torch.log(first), torch.log(second)
     f, g = torch.zeros_like(log_first), torch.zeros_like(log_second)
     for step in range(iterations + 1):
-        to_second = log_second[:, None, :] + g[:, None, :] - scaled
-        to_first = log_first[:, :, None] + f[:, :, None] - scaled
-        new_f, new_g = -torch.logsumexp(to_second, dim=2), -torch.logsumexp(to_first, dim=1)
-        # The last step is not averaged: it makes both margins of the plan below exact
+        scale = epsilon.detach()[:, None] * start ** max(0.0, 1 - 2 * step / iterations)
+        to_second = log_second[:, None, :] + (g[:, None, :] - costs) / scale[:, :, None]  # (C, n, m)
+        to_first = log_first[:, :, None] + (f[:, :, None] - costs) / scale[:, :, None]
+        new_f, new_g = -scale * torch.logsumexp(to_second, dim=2), -scale * torch.logsumexp(to_first, dim=1)
+        # The last step is not averaged: half of the plan below has exact margins on one side, half on the other
         f, g = (new_f, new_g) if step == iterations else ((f + new_f) / 2, (g + new_g) / 2)
-    rows = first.detach()[:, :, None] * torch.softmax(to_second, dim=2)
-    columns = second.detach()[:, None, :] * torch.softmax(to_first, dim=1)
-    value = scale[:, 0] * ((first.detach() * f).sum(dim=1) + (second.detach() * g).sum(dim=1))
+    rows = first[:, :, None] * torch.softmax(to_second, dim=2)
+    columns = second[:, None, :] * torch.softmax(to_first, dim=1)
+    value = (first * f).sum(dim=1) + (second * g).sum(dim=1)
     return value + gradient_only((((rows + columns) / 2) * cost).sum(dim=(1, 2)))
 
 
@@ -140,7 +144,7 @@ class WassersteinMatching(Objective):
 
     weight: float = 1.0
     conditional: bool = True
-    entropy: float = 0.05
+    entropy: float = 0.1
     iterations: int = 50
 
     def penalty(self, batch: Batch, adversary: Named) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,11 +12,14 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.objectives.objective import Named, Tensors
+from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.program import Parts, Program
 from invariscope.training.schedule import Schedule
 from invariscope.training.supply import Supply, mixed
+
+SMALL_STEP = 2e8  # rows × parameters
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class Settings:
     ----------
     steps : updates of the parameters
     batch_size : rows of every environment in a batch, the same number of each; None: all rows at every step
-    learning_rate, weight_decay : of the optimiser, "adam" or "sgd" (with ``momentum``)
+    learning_rate : of the optimiser, "adam" or "sgd" (with ``momentum``)
+    weight_decay : weight of ½‖parameters‖² in what is minimised
     schedule : how the penalty's weight grows
     check_every : steps between two looks at the held-out rows, and between two entries of the history
     patience : looks without gain after which training stops, if rows are held out; the best parameters are kept
@@ -84,7 +90,7 @@ class Loop:
         settings, schedule, stops_early = self.settings, self.settings.schedule, self.supply.held_out is not None
         gradient = self.program.gradient(self.supply.dims if self.supply.lifted else None)
         own_layers = not self.supply.lifted and self.program.network.draws_by_itself
-        with counting(progress) as show, torch.random.fork_rng(enabled=own_layers):
+        with counting(progress) as show, torch.random.fork_rng(enabled=own_layers), self._threads():
             while self.step < settings.steps and bool((self.waited < settings.patience).any()):
                 if self._new_ratios_are_due():
                     self.densities, self.held_out_densities = self.supply.densities(self.parameters)
@@ -150,7 +156,7 @@ class Loop:
 
     def _new_ratios_are_due(self) -> bool:
         objective = self.program.objective
-        if objective.ratio_on is None:
+        if not isinstance(objective, RatioObjective):
             return False
         return not self.densities or (objective.ratio_on == "z" and self.step % objective.refresh == 0)
 
@@ -158,9 +164,19 @@ class Loop:
         return {**self.parameters, **self.buffers}
 
     def _new_optimiser(self) -> torch.optim.Optimizer:
-        groups = [{"params": list(self.parameters.values()), "weight_decay": self.settings.weight_decay}]
-        if self.adversary:
-            groups.append({"params": list(self.adversary.values()), "weight_decay": 0.0})
+        trained = [*self.parameters.values(), *self.adversary.values()]
         if self.settings.optimiser == "adam":
-            return torch.optim.Adam(groups, lr=self.settings.learning_rate)
-        return torch.optim.SGD(groups, lr=self.settings.learning_rate, momentum=self.settings.momentum)
+            return torch.optim.Adam(trained, lr=self.settings.learning_rate)
+        return torch.optim.SGD(trained, lr=self.settings.learning_rate, momentum=self.settings.momentum)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """One thread where a step is so small that several would mostly wait for each other."""
+        rows = sum(min(size, self.settings.batch_size or size) for size in self.supply.rows.sizes)
+        work = rows * sum(value.numel() for value in self.parameters.values())
+        before = torch.get_num_threads()
+        torch.set_num_threads(1 if work < SMALL_STEP else before)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -38,12 +38,13 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """A network, an objective and a schedule for its penalty."""
+    """A network, an objective, a schedule for its penalty, and a weight on half the squared parameters."""
 
     network: Halves
     objective: Objective
     task: str
     schedule: Schedule
+    weight_decay: float = 0.0
 
     def batch(self, parameters: Named, material: Material) -> Batch:
         """Forward pass over all environments at once."""
@@ -56,12 +57,16 @@ class Program:
     def loss(
         self, parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material
     ) -> tuple[Tensor, Parts]:
-        """(risk + weight · penalty) / max(1, weight), and its parts."""
+        """(risk + weight · penalty + weight_decay · ½‖parameters‖²) / max(1, weight), and its parts."""
         inputs, targets = self.objective.mix(material.inputs, material.targets, material.drawn)
         batch = self.batch(parameters, material._replace(inputs=inputs, targets=targets))
         memory = self.objective.remember(batch, memory)
         risk, penalty = self.objective.risk(batch, memory), self.objective.penalty(batch, adversary)
-        total = (risk + weight * penalty) / self.schedule.divisor(weight)
+        total = risk + weight * penalty
+        if self.weight_decay:
+            # here, not in the optimiser: where the whole is divided by a large weight, it must be divided as well
+            total = total + self.weight_decay * sum((value**2).sum() for value in parameters.values()) / 2
+        total = total / self.schedule.divisor(weight)
         memory = {name: value.detach() for name, value in memory.items()}
         return total, Parts(total.detach(), risk.detach(), penalty.detach(), memory)
 

@@ -119,7 +119,9 @@ def train_replicates(
 
     stacked, _ = stack_module_state([networks[place] for place in range(len(chosen)) for _ in each])
     adversaries = [adversary_of(objective, width, first, seed) for seed in every_seed]
-    program = Program(copy.deepcopy(networks[0]).train(), objective, first.task, settings.schedule)
+    program = Program(
+        copy.deepcopy(networks[0]).train(), objective, first.task, settings.schedule, settings.weight_decay
+    )
     loop = Loop(
         program,
         Supply(program, train_rows, held_out_rows, tuple(every_seed), settings.batch_size, lifted=True),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from invariscope.objectives.objective import Named, Objective, Tensors
-from invariscope.ratios.density_ratio import density_ratio
+from invariscope.objectives.transported import RatioObjective, log_densities_of
 from invariscope.training.program import Material, Program
 from invariscope.training.rows import Rows, places, taken
 
@@ -84,11 +84,14 @@ class Supply:
         return joined[0], joined[1] if self.held_out is not None else ()
 
     def _fitted(self, values: Sequence[Tensors], seed: int) -> list[Tensors]:
-        arrays = [[tensor.flatten(1).double().numpy() for tensor in tensors] for tensors in values]
-        env = np.repeat(np.arange(len(arrays[0])), [len(rows) for rows in arrays[0]])
-        ratio = density_ratio(np.concatenate(arrays[0]), env, estimator=self.program.objective.ratio, seed=seed)
-        dtype = self.rows.inputs[0].dtype
-        return [tuple(torch.as_tensor(ratio.log_densities(rows), dtype=dtype) for rows in each) for each in arrays]
+        objective = self.program.objective
+        assert isinstance(objective, RatioObjective)
+        fitted, *also = [[tensor.flatten(1).double().numpy() for tensor in tensors] for tensors in values]
+        judged = [rows for each in also for rows in each]
+        found = log_densities_of(fitted, objective.ratio, seed, svd=objective.svd, also=judged)
+        tensors = [torch.as_tensor(densities, dtype=self.rows.inputs[0].dtype) for densities in found]
+        count = len(fitted)
+        return [tuple(tensors[start : start + count]) for start in range(0, len(tensors), count)]
 
     def _places(self, environment: int, size: int, batch: int, step: int) -> Tensor:
         each = {seed: places(size, batch, environment, seed, step) for seed in dict.fromkeys(self.seeds)}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +21,6 @@ from invariscope.training.networks import Halves, halves_of, widths_of
 from invariscope.training.program import Program
 from invariscope.training.rows import Rows
 from invariscope.training.supply import Supply
-
-#: Rows × parameters of a step below which threads would mostly wait for each other.
-SMALL = 2e8
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,7 @@ def train(
     settings = settings or Settings()
     network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype).train()
     objective = prepared(objective, rows, seed)
-    program = Program(network, objective, rows.task, settings.schedule)
+    program = Program(network, objective, rows.task, settings.schedule, settings.weight_decay)
     check_rows(rows, held_out, objective)
     width, outputs = widths_of(network, rows.inputs[0])
     if outputs != rows.outputs:
@@ -104,9 +99,7 @@ def train(
     stored = None if checkpoint is None else Checkpoint(Path(checkpoint), checkpoint_every)
     if stored is not None:
         stored.restore(loop)
-    parameters = sum(value.numel() for value in loop.parameters.values())
-    with threads(small=parameters * (settings.batch_size or max(rows.sizes)) * len(rows.labels) < SMALL):
-        kept = loop.run(stored, progress, f"training {objective.name}")
+    kept = loop.run(stored, progress, f"training {objective.name}")
     network.load_state_dict({**network.state_dict(), **kept})
     history = {name: torch.stack(values).double().numpy() for name, values in loop.history.items()}
     kept_step = int(loop.best_step) if held_out is not None else loop.step
@@ -144,17 +137,6 @@ def adversary_of(objective: Objective, width: int, rows: Rows, seed: int) -> dic
     generator = torch.Generator().manual_seed(seed)
     found = objective.adversary(width, len(rows.labels), rows.outputs, generator)
     return {name: value.to(rows.inputs[0].dtype) for name, value in found.items()}
-
-
-@contextmanager
-def threads(*, small: bool) -> Iterator[None]:
-    """One thread where the work of a step is too small to be shared."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if small else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def checked_seed(seed: Any) -> int:

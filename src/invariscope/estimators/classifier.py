@@ -1,0 +1,66 @@
+"""A classifier that is trained to hold in all environments."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from invariscope.errors import InputError
+from invariscope.estimators.estimator import Array, InvariantEstimator
+
+Floats = NDArray[np.float64]
+
+
+class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[misc]
+    """Classification by a linear model or a network, trained so that it holds in all environments.
+
+    ``fit(X, y, env=env)`` takes the environment of every row, ``predict(X)`` and ``predict_proba(X)`` need none. Two
+    classes or more, labels of any kind.
+
+    What it cannot do: make rows from one environment tell what changes between environments. The more the training
+    environments differ, the more it can learn from them.
+
+    Parameters and attributes are those of :class:`~invariscope.InvariantRegressor`, but for the target: ``classes_``
+    are its labels, sorted, in the order of the columns of ``predict_proba``.
+
+    >>> import invariscope as iv
+    >>> X, y, env = iv.datasets.linear_sem("FEU", n=200)
+    >>> model = iv.InvariantClassifier("irm", penalty=10.0, steps=200).fit(X, y > 0, env=env)
+    >>> model.predict_proba(X).shape, model.classes_.tolist()
+    ((600, 2), [False, True])
+    """
+
+    _task: ClassVar[str] = "classification"
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of every row, (n,)."""
+        scores = self._outputs(X)[0]
+        codes = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        labels: Array = self.classes_[codes]
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes, (n, K), in the order of ``classes_``."""
+        scores = self._outputs(X)[0]
+        if scores.shape[1] == 1:
+            return np.hstack([expit(-scores), expit(scores)])
+        values: Floats = softmax(scores, axis=1)
+        return values
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores before sigmoid or softmax: (n,) for two classes, (n, K) for more."""
+        scores = self._outputs(X)[0]
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _encoded(self, y: Array) -> tuple[Array, str, int]:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        count = len(self.classes_)
+        if count < 2:
+            raise InputError(f'y holds one class only ("{self.classes_[0]}"): there is nothing to tell apart')
+        return codes, "binary" if count == 2 else "multiclass", 1 if count == 2 else count

@@ -1,0 +1,60 @@
+"""Cross-validation that asks for what invariance promises: an environment nobody trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator
+
+from invariscope.errors import InputError
+from invariscope.estimators.environment_codes import environment_codes
+
+Places = NDArray[np.intp]
+
+
+class LeaveOneEnvironmentOut(BaseCrossValidator):  # type: ignore[misc]
+    """Every environment is the test set once, and the model is fitted on all others.
+
+    With scikit-learn's metadata routing one ``env=`` serves the model and this splitter:
+    ``GridSearchCV(model, grid, cv=LeaveOneEnvironmentOut()).fit(X, y, env=env)``. Without routing give the labels to
+    the splitter as groups: ``.fit(X, y, env=env, groups=env)``.
+
+    It cannot tell how a model fares in an environment unlike all of these.
+
+    >>> splitter = LeaveOneEnvironmentOut()
+    >>> [test.tolist() for _, test in splitter.split([[0], [1], [2], [3]], env=["a", "b", "a", "c"])]
+    [[0, 2], [1], [3]]
+    """
+
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"env": True, "groups": True}
+
+    def split(self, X: Any, y: Any = None, env: Any = None, groups: Any = None) -> Iterator[tuple[Places, Places]]:
+        """Places of the rows to train on and of those to test on, environment after environment."""
+        codes = _codes(env, groups, _rows(X))
+        for code in range(int(codes.max()) + 1):
+            yield np.flatnonzero(codes != code), np.flatnonzero(codes == code)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, env: Any = None, groups: Any = None) -> int:
+        """How many environments there are."""
+        given = groups if env is None else env
+        return int(_codes(env, groups, _rows(given if X is None else X)).max()) + 1
+
+
+def _rows(X: Any) -> int:
+    return 0 if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _codes(env: Any, groups: Any, rows: int) -> Places:
+    given = groups if env is None else env
+    if given is None:
+        raise InputError(
+            "no environments reached LeaveOneEnvironmentOut: pass groups=env too, or switch on "
+            "sklearn.set_config(enable_metadata_routing=True), which hands env= to model and splitter alike"
+        )
+    labels, codes = environment_codes(given, rows)
+    if len(labels) < 2:
+        raise InputError(f'there is only one environment ("{labels[0]}"): nothing is left to train on without it')
+    return codes

@@ -1,0 +1,165 @@
+"""The network of an estimator: made for training, and made again from its weights to predict."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from invariscope.errors import InputError
+from invariscope.linear_head import LinearHead
+
+if TYPE_CHECKING:
+    import torch
+
+    from invariscope.estimators.estimator import InvariantEstimator
+    from invariscope.training.networks import Halves
+
+PRECISIONS = ("float64", "float32")
+#: Networks made again, beside the estimators and not in them: whatever copies or stores an estimator sees plain arrays.
+_MADE: WeakKeyDictionary[Any, tuple[Any, Any, Any]] = WeakKeyDictionary()
+
+
+def need_torch() -> None:
+    """Refuse with the command to type where torch is not installed."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise InputError("training and its networks need torch: pip install 'invariscope[torch]'") from error
+
+
+def dtype_of(precision: Any) -> torch.dtype:
+    """torch's name for a precision."""
+    import torch
+
+    if precision not in PRECISIONS:
+        raise InputError(f'precision is {precision!r}: use "float64", or "float32" for large networks')
+    found: torch.dtype = getattr(torch, precision)
+    return found
+
+
+def new_network(estimator: InvariantEstimator, outputs: int, seed: int) -> tuple[Halves, int, dict[str, Any]]:
+    """A network to start from, the width of its representation, and what is needed to make it again."""
+    import torch
+
+    from invariscope.training.networks import mlp, widths_of
+
+    dtype, inputs = dtype_of(estimator.precision), estimator.n_features_in_
+    plan: dict[str, Any] = {"outputs": outputs, "precision": estimator.precision}
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        if estimator.network is None:
+            settings: dict[str, Any] = {"activation": estimator.activation, "dropout": float(estimator.dropout)}
+            hidden = _hidden_layers(estimator.hidden)
+            network = mlp(inputs, outputs, hidden, **settings)
+            plan |= {"hidden": hidden, **settings}
+        else:
+            network = _own_network(estimator.network, inputs, outputs)
+            plan["layers"] = str(network)
+    network = network.to(dtype)
+    try:
+        width, found = widths_of(network, torch.zeros(2, inputs, dtype=dtype))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise InputError(f"network cannot read rows of {inputs} columns: {' '.join(str(error).split())}") from error
+    if found != outputs:
+        raise InputError(f"network gives {found} outputs, but the target needs {outputs}")
+    return network, width, plan
+
+
+def fitted_network(estimator: InvariantEstimator) -> Halves:
+    """The network with the fitted weights, ready to predict; made once and kept as long as the estimator lives."""
+    need_torch()
+    weights, own, network = _MADE.get(estimator, (None, None, None))
+    if network is None or weights is not estimator.weights_ or own is not estimator.network:
+        network = _made_again(estimator)
+        _MADE[estimator] = (estimator.weights_, estimator.network, network)
+    return network  # type: ignore[no-any-return]
+
+
+def head_of(estimator: InvariantEstimator) -> LinearHead | None:
+    """The network's last step as a linear head in the user's units, if it is one."""
+    from torch import nn
+
+    head, width, outputs = fitted_network(estimator).head, estimator.n_representation_, estimator.network_["outputs"]
+    if isinstance(head, nn.Identity) and width == outputs:
+        weight, bias = np.eye(outputs), np.zeros(outputs)
+    elif isinstance(head, nn.Linear) and head.in_features == width:
+        weight = head.weight.detach().double().numpy()
+        bias = np.zeros(outputs) if head.bias is None else head.bias.detach().double().numpy()
+    else:
+        return None
+    centre, scale = estimator._target_units()
+    return LinearHead(scale * weight, centre + scale * bias)
+
+
+def passes_score_on(estimator: InvariantEstimator) -> bool:
+    """Whether the representation is the score itself, as in a linear model."""
+    from torch import nn
+
+    return isinstance(fitted_network(estimator).head, nn.Identity)
+
+
+def _hidden_layers(hidden: Any) -> tuple[int, ...]:
+    units = (hidden,) if isinstance(hidden, int | np.integer) else hidden
+    try:
+        return tuple(int(width) for width in units)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"hidden is {hidden!r}: give the units of every layer, such as (64, 64)") from error
+
+
+def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
+    from torch import nn
+
+    from invariscope.training.networks import halves_of
+
+    if not isinstance(network, nn.Module | tuple) and callable(network):
+        return halves_of(network(inputs, outputs))
+    return copy.deepcopy(halves_of(network))  # the user's module stays as it is
+
+
+def _made_again(estimator: InvariantEstimator) -> Halves:
+    import torch
+
+    from invariscope.training.networks import mlp
+
+    plan, inputs = estimator.network_, estimator.n_features_in_
+    dtype = dtype_of(plan["precision"])
+    weights = {name: torch.tensor(np.asarray(values)) for name, values in estimator.weights_.items()}
+    if "hidden" in plan:
+        weights = {name: values.to(dtype) for name, values in weights.items()}
+        with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
+            network = mlp(
+                inputs, plan["outputs"], plan["hidden"], activation=plan["activation"], dropout=plan["dropout"]
+            )
+    else:
+        network = _given_again(estimator).to(dtype)
+    try:
+        network.load_state_dict(weights, assign="hidden" in plan)
+    except RuntimeError as error:
+        raise InputError(f"the weights do not fit the network: {' '.join(str(error).split())}") from error
+    return network.eval()
+
+
+def _given_again(estimator: InvariantEstimator) -> Halves:
+    """A network of the user's own, which no file holds: the one given must look like the one that was trained."""
+    import torch
+
+    if estimator.network is None:
+        raise InputError(
+            "this model was trained with a network of your own, which is not stored with it: give the same one again, "
+            "set_params(network=...) or from_safetensors(path, network=...)"
+        )
+    with torch.random.fork_rng(devices=[]):
+        network = _own_network(estimator.network, estimator.n_features_in_, estimator.network_["outputs"])
+    if str(network) != estimator.network_["layers"]:
+        raise InputError(
+            f"network is not the one these weights were trained in: that was {_line(estimator.network_['layers'])}, "
+            f"this is {_line(str(network))}"
+        )
+    return network
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,189 @@
+"""Fitted estimators in safetensors files: arrays, and a JSON header with everything else. Nothing in them is code."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from invariscope.errors import InputError
+from invariscope.estimators.networks import fitted_network
+from invariscope.files import appearing
+
+if TYPE_CHECKING:
+    from invariscope.estimators.estimator import InvariantEstimator
+
+FORMAT = "invariscope estimator 1"
+#: Parameters that are about the machine or cannot be written down; a file must not choose where a refit writes.
+NOT_STORED = ("network", "checkpoint", "progress")
+NUMBERS = ("n_features_in_", "n_representation_", "n_iter_", "kept_step_")
+TARGET = ("target_centre_", "target_scale_")
+ARRAYS = ("centre_", "scale_")
+LABELS = "biufU"  # kinds of numpy arrays whose values JSON gives back
+PLAN = {"outputs", "precision", "hidden", "activation", "dropout", "layers"}
+
+
+def store(estimator: InvariantEstimator, path: Path) -> Path:
+    """Write a fitted estimator, whole or not at all."""
+    numpy_files = _safetensors()
+    if not path.parent.is_dir():
+        raise InputError(f'cannot write {path}: there is no folder "{path.parent}". Create it first.')
+    names = getattr(estimator, "feature_names_in_", None)
+    fitted = {name: getattr(estimator, name) for name in (*NUMBERS, *TARGET) if hasattr(estimator, name)}
+    about = {
+        "kind": type(estimator).__name__,
+        "parameters": _parameters(estimator),
+        "fitted": fitted,
+        "network": estimator.network_,
+        "objective": estimator.objective_,
+        "environments": list(estimator.environments_),
+        "names": None if names is None else list(names),
+        "classes": _classes(estimator),
+    }
+    arrays = {f"weights/{name}": np.ascontiguousarray(values) for name, values in estimator.weights_.items()}
+    arrays |= {f"history/{name}": np.ascontiguousarray(values) for name, values in estimator.history_.items()}
+    arrays |= {name: np.ascontiguousarray(getattr(estimator, name)) for name in ARRAYS}
+    with appearing(path) as temporary:
+        numpy_files.save_file(arrays, temporary, metadata={"format": FORMAT, "estimator": json.dumps(about)})
+    return path
+
+
+def load(path: Path, expected: type[InvariantEstimator] | None, network: Any = None) -> Any:
+    """Read an estimator of the expected class, or of either; everything in the file is checked before it is used."""
+    _safetensors()
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: not a readable .safetensors file ({' '.join(str(error).split())})") from error
+    if header.get("format") != FORMAT:
+        raise InputError(
+            f"{path} was not written by to_safetensors of an invariscope estimator: "
+            "weights alone do not say which model they belong to"
+        )
+    try:
+        about = json.loads(header["estimator"])
+        kind = _kind(about["kind"])
+        if expected is not None and not issubclass(kind, expected):
+            raise InputError(f"{path} holds an {kind.__name__}: load it with {kind.__name__}.from_safetensors")
+        model = _filled(kind, about, arrays)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: damaged, or from another version ({type(error).__name__}: {error})") from error
+    model.network = network
+    if network is not None or "layers" not in model.network_:
+        fitted_network(model)  # weights that do not fit are refused here, not at the first prediction
+    return model
+
+
+def _filled(kind: type[InvariantEstimator], about: dict[str, Any], arrays: dict[str, Any]) -> InvariantEstimator:
+    known = set(inspect.signature(kind).parameters) - set(NOT_STORED)
+    parameters = {name: about["parameters"][name] for name in known}
+    model = kind(**{name: _as_given(value) for name, value in parameters.items()})
+    for name in NUMBERS:
+        setattr(model, name, int(about["fitted"][name]))
+    if kind._task == "regression":
+        for name in TARGET:
+            setattr(model, name, float(about["fitted"][name]))
+    else:
+        model.classes_ = np.array(about["classes"]["values"], dtype=_label_type(about["classes"]["dtype"]))
+    plan = {name: value for name, value in about["network"].items() if name in PLAN}
+    outputs, classes = int(plan["outputs"]), len(about["classes"]["values"]) if about["classes"] else 2
+    if outputs != (1 if classes == 2 else classes):
+        raise ValueError(f"{outputs} outputs for {classes} classes")
+    if "layers" not in plan:
+        plan["hidden"] = tuple(int(width) for width in plan["hidden"])
+    model.network_, model.objective_ = plan, str(about["objective"])
+    model.environments_ = tuple(about["environments"])
+    if about["names"] is not None:
+        model.feature_names_in_ = np.array([str(name) for name in about["names"]], dtype=object)
+    model.weights_ = _group(arrays, "weights")
+    model.history_ = _group(arrays, "history")
+    for name in ARRAYS:
+        if arrays[name].shape != (model.n_features_in_,):
+            raise ValueError(f"{name} has shape {arrays[name].shape} for {model.n_features_in_} columns")
+        setattr(model, name, arrays[name])
+    return model
+
+
+def _parameters(estimator: InvariantEstimator) -> dict[str, Any]:
+    found = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_STORED}
+    if not isinstance(found["objective"], str):  # an object: its name and all its hyper-parameters say the same
+        objective = found["objective"]
+        objective = objective() if isinstance(objective, type) else objective
+        found["objective"], found["options"] = objective.name, {**vars(objective), **(found["options"] or {})}
+    if isinstance(found["random_state"], np.random.RandomState):
+        found["random_state"] = None
+    return {name: _plain(value, f'parameter "{name}"') for name, value in found.items()}
+
+
+def _plain(value: Any, what: str) -> Any:
+    """A value that JSON can hold and give back."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(part, what) for key, part in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(part, what) for part in value]
+    raise InputError(f"{what} holds a {type(value).__name__}: a .safetensors file keeps only text, numbers and lists")
+
+
+def _classes(estimator: InvariantEstimator) -> dict[str, Any] | None:
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return None
+    kept = classes.dtype.kind in LABELS
+    return {
+        "values": _plain(classes.tolist() if kept else list(classes), "classes_"),
+        "dtype": classes.dtype.str if kept else "|O",
+    }
+
+
+def _label_type(text: str) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(str(text))
+    if found.kind not in f"{LABELS}O":
+        raise ValueError(f"labels of type {text}")
+    return found
+
+
+def _group(arrays: dict[str, Any], group: str) -> dict[str, Any]:
+    return {name[len(group) + 1 :]: value for name, value in arrays.items() if name.startswith(f"{group}/")}
+
+
+def _as_given(value: Any) -> Any:
+    """Lists are tuples again: JSON knows no others, and hyper-parameters have no others."""
+    if isinstance(value, dict):
+        return {key: _as_given(part) for key, part in value.items()}
+    return tuple(map(_as_given, value)) if isinstance(value, list) else value
+
+
+def _kind(name: str) -> type[InvariantEstimator]:
+    from invariscope.estimators.classifier import InvariantClassifier
+    from invariscope.estimators.regressor import InvariantRegressor
+
+    kinds: dict[str, type[InvariantEstimator]] = {
+        "InvariantClassifier": InvariantClassifier,
+        "InvariantRegressor": InvariantRegressor,
+    }
+    if name not in kinds:
+        raise ValueError(f"no estimator is called {name}")
+    return kinds[name]
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise InputError(".safetensors files need safetensors: pip install 'invariscope[torch]'") from error
+    return safetensors.numpy
