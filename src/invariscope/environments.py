@@ -233,7 +233,7 @@ def _same_length(n: int, found: int, what: str) -> None:
 
 
 def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
-    labels, codes = _unique(values, name)
+    labels, codes = unique_labels(values, name)
     if len(labels) < 2:
         raise InputError(
             f'"{name}" has only one environment ("{labels[0]}"): invariance compares at least two. '
@@ -261,7 +261,7 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
                 f'target "{name}" has {int(bad.sum())} missing or infinite values: drop those rows or fill them in'
             )
         return numbers, None
-    labels, codes = _unique(values, name)
+    labels, codes = unique_labels(values, name)
     if len(labels) < 2:
         raise InputError(f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict')
     if len(labels) > max(20, len(values) // 10):
@@ -272,7 +272,7 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
     return codes.astype(np.float64), labels
 
 
-def _unique(values: Array, name: str) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
     """Sorted distinct labels as Python objects, and the code of every row."""
     if values.dtype.kind == "f":
         missing = int(np.isnan(values).sum())

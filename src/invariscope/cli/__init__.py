@@ -14,6 +14,7 @@ from invariscope import __version__
 from invariscope.cli.audit import audit_command
 from invariscope.cli.datasets import datasets_command
 from invariscope.cli.demo import demo_command
+from invariscope.cli.train import train_command
 from invariscope.datasets.sources import DataUnavailable
 from invariscope.errors import InputError
 
@@ -44,3 +45,4 @@ def main() -> None:
 main.add_command(audit_command)
 main.add_command(datasets_command)
 main.add_command(demo_command)
+main.add_command(train_command)

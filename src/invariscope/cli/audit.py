@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from invariscope import Audit
     from invariscope.cli.inputs import Prepared, Wanted
     from invariscope.progress import Say
+
+Command = Callable[..., Any]
 
 CONDITION_MET = 1
 # as in `invariscope.reading.missing_values`, which would bring pandas along
@@ -29,44 +33,55 @@ Examples:
 """
 
 
+# shared with `invariscope train`
+TARGET = click.option("--target", required=True, metavar="COLUMN", help="What is predicted.")
+ENV = click.option("--env", required=True, metavar="COLUMN", help="Where a row comes from: site, year, camera, ...")
+TASK = click.option(
+    "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
+    help="What kind of target it is.",
+)  # fmt: skip
+
+
+def reading_options(otherwise: str = "") -> Callable[[Command], Command]:
+    """The options of all commands that say how a table is read; ``otherwise`` ends the default of --features."""
+    features = f"Columns to use [default: all that hold numbers or categories{otherwise}]."
+    options = [
+        click.option("--features", multiple=True, metavar="A,B,...", help=features),
+        click.option("--drop", multiple=True, metavar="A,B,...", help="Columns not to use."),
+        click.option("--categories", multiple=True, metavar="A,B,...", help="Columns of numbers that are codes."),
+        click.option(
+            "--missing", type=click.Choice(MISSING), default="refuse", show_default=True,
+            help="What to do about missing values. In text, the median is the most frequent value. All but refuse "
+            "leave out rows without target or environment.",
+        ),
+        click.option(
+            "--na", multiple=True, metavar="TEXT",
+            help='A text that means "missing", besides "?", "NA" and the like in columns of numbers. Repeat it for '
+            "several.",
+        ),
+        click.option(
+            "--env-bins", metavar="GROUPS",
+            help="Group the environments: year, quarter, month, week, day, month-of-year, weekday or hour-of-day of a "
+            'date; a number of groups of about equal size; or edges between groups of numbers, as in "30,50,65".',
+        ),
+        click.option("--drop-env", multiple=True, metavar="A,B,...", help="Environments not to use, by label."),
+    ]  # fmt: skip
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
 @click.command("audit", epilog=EPILOG, short_help="Audit a table, a model or predictions.")
 @click.argument("data", type=FILE)
-@click.option("--target", required=True, metavar="COLUMN", help="What is predicted.")
-@click.option("--env", required=True, metavar="COLUMN", help="Where a row comes from: site, year, camera, ...")
-@click.option("--model", type=FILE, metavar="FILE", help="Audit this fitted scikit-learn model (.skops).")
+@TARGET
+@ENV
+@click.option("--model", type=FILE, metavar="FILE", help="Audit this fitted model: .skops or .safetensors.")
 @click.option(
     "--prediction",
     metavar="COLUMN",
     help="Audit these predictions: numbers, or for two classes the probability of the second.",
 )
-@click.option(
-    "--features",
-    multiple=True,
-    metavar="A,B,...",
-    help="Columns to use [default: all that hold numbers or categories; with --model those it was fitted on].",
-)
-@click.option("--drop", multiple=True, metavar="A,B,...", help="Columns not to use.")
-@click.option("--categories", multiple=True, metavar="A,B,...", help="Columns of numbers that are codes.")
-@click.option(
-    "--missing", type=click.Choice(MISSING), default="refuse", show_default=True,
-    help="What to do about missing values. In text, the median is the most frequent value. All but refuse leave out "
-    "rows without target or environment.",
-)  # fmt: skip
-@click.option(
-    "--na", multiple=True, metavar="TEXT",
-    help='A text that means "missing", besides "?", "NA" and the like in columns of numbers. Repeat it for several.',
-)  # fmt: skip
-@click.option(
-    "--env-bins", metavar="GROUPS",
-    help="Group the environments: year, quarter, month, week, day, month-of-year, weekday or hour-of-day of a date; "
-    'a number of groups of about equal size; or edges between groups of numbers, as in "30,50,65".',
-)  # fmt: skip
-@click.option("--drop-env", multiple=True, metavar="A,B,...", help="Environments not to use, by label.")
+@reading_options("; with --model those it was fitted on")
 @click.option("--weight", metavar="COLUMN", help="How many rows each row stands for.")
-@click.option(
-    "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
-    help="What kind of target it is.",
-)  # fmt: skip
+@TASK
 @click.option(
     "--margin", type=click.FloatRange(min=0.0, min_open=True), default=0.02, show_default=True,
     help="Extra loss that would not matter in practice (0.02 is 2 %).",

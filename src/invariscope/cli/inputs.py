@@ -62,8 +62,10 @@ def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
     encoded: list[str] = []
     if wanted.model is not None:
         model = load_model(wanted.model, trust_pickle=wanted.trust_pickle, trusted=wanted.trust)
-        encoded = _encoded_columns(table, model)
-        if not encoded:
+        encoded = _encoded_columns(table, model, roles)
+        if encoded:
+            names = _makings(table, wanted, encoded, names)
+        else:
             _refuse_with_model(wanted)
             names = _model_columns(table, wanted, wanted.model.name, model, names)
     found = tidy(
@@ -182,13 +184,38 @@ def _model_of_predictions(found: TidyTable, wanted: Wanted, name: str) -> Any:
     return Split(predict=data.original(data.X[:, 0]), task="classification", classes=target.classes, name=words)
 
 
-def _encoded_columns(table: NamedTable, model: Any) -> list[str]:
-    """What the model was fitted on, if that is a table as `invariscope.read` makes it ("workclass=Private")."""
+def _encoded_columns(table: NamedTable, model: Any, roles: Collection[str]) -> list[str]:
+    """What the model was fitted on, if that is a table as `invariscope.read` makes it ("workclass=Private").
+
+    Our own estimators read numbers and nothing else, so a table is read for them as it was for their training.
+    """
     fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if type(model).__module__.startswith("invariscope.estimators.") and not set(fitted) & set(roles):
+        return fitted
     absent = [name for name in fitted if name not in table.frame.columns]
     makings = tuple(f"{column}=" for column in table.frame.columns)
     beside = {f"{column} missing" for column in table.frame.columns}
     return fitted if absent and all(name.startswith(makings) or name in beside for name in absent) else []
+
+
+def _makings(table: NamedTable, wanted: Wanted, fitted: Sequence[str], columns: list[str]) -> list[str]:
+    """The columns an encoded table was made of: gaps in others are nobody's business."""
+    file = "the model" if wanted.model is None else wanted.model.name
+    for name in fitted:
+        if name in table.frame.columns and name not in columns:
+            remedy = "name it in --features as well" if wanted.features else "take it out of --drop"
+            raise InputError(f'{file} reads column "{name}": {remedy}')
+    if wanted.features:
+        return columns
+    codes = table.columns(wanted.categories, "categories")
+    made = {
+        name: [column for column in columns if name in (column, f"{column} missing") or name.startswith(f"{column}=")]
+        for name in fitted
+    }
+    if not all(made.values()):  # a name in brackets, because another column was called so: nobody can tell
+        return columns
+    needed = {column for found in made.values() for column in found}
+    return [column for column in columns if column in needed or column in codes]
 
 
 def _model_columns(table: NamedTable, wanted: Wanted, file: str, model: Any, columns: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from invariscope import Audit
+    from invariscope.estimators.estimator import InvariantEstimator
 
 #: Width of the table where there is no terminal to ask.
 PIPE_WIDTH = 100
+#: Endings of model files, the package that writes each, and what to install to have it.
+MODEL_FILES = {
+    ".skops": ("skops", "skops"),
+    ".safetensors": ("safetensors", "invariscope[torch]"),
+    ".onnx": ("onnx", "invariscope[onnx]"),
+}
 
 
 def check_places(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[Path | None] = ()) -> None:
@@ -46,6 +54,34 @@ def write(audit: Audit, html: Path | None, json: Path | None) -> None:
             audit.to_json(json)
     except OSError as error:  # a full disk, say
         raise InputError(f"{error.filename or html or json} cannot be written: {error.strerror}") from error
+
+
+def check_model_place(out: Path, inputs: Sequence[Path | None]) -> None:
+    """Refuse a model file before training that could not be written after it."""
+    package, extra = MODEL_FILES.get(out.suffix.lower(), ("", ""))
+    if not package:
+        raise InputError(f'--out {out}: a model file ends in {", ".join(MODEL_FILES)}, not "{out.suffix}"')
+    check_places([("--out", out)], inputs)
+    if find_spec(package) is None:
+        raise InputError(f"--out {out} needs {package}: pip install '{extra}'")
+
+
+def write_model(model: InvariantEstimator, out: Path) -> None:
+    """Write a trained model, whole or not at all, in the format its name says."""
+    from invariscope.files import write_atomically
+
+    try:
+        match out.suffix.lower():
+            case ".safetensors":
+                model.to_safetensors(out)
+            case ".onnx":
+                model.to_onnx(out)
+            case _:
+                import skops.io
+
+                write_atomically(out, skops.io.dumps(model))
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be written: {error.strerror}") from error
 
 
 def console() -> Console:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.environments import _unique
+from invariscope.environments import unique_labels
 from invariscope.errors import InputError
 from invariscope.tables import column_of_labels
 
@@ -22,6 +22,6 @@ def environment_codes(env: Any, rows: int) -> tuple[tuple[Any, ...], NDArray[np.
     values, name = column_of_labels(env, "env")
     if len(values) != rows:
         raise InputError(f"X has {rows} rows but env has {len(values)}: give one label per row")
-    labels, codes = _unique(values, name or "env")
+    labels, codes = unique_labels(values, name or "env")
     plain = (label.item() if isinstance(label, np.generic) else label for label in labels)
     return tuple(label if isinstance(label, str | int | float) else str(label) for label in plain), codes

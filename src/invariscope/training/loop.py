@@ -19,7 +19,7 @@ from invariscope.training.program import Parts, Program
 from invariscope.training.schedule import Schedule
 from invariscope.training.supply import Supply, mixed
 
-SMALL_STEP = 2e8  # rows × parameters
+SMALL_STEP = 1e7  # rows × parameters
 
 
 @dataclass(frozen=True)

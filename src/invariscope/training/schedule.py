@@ -42,7 +42,7 @@ class Schedule:
 
     def weight(self, step: int, full: Tensor | float) -> Tensor:
         """The weight at a step, of the shape of ``full``."""
-        full = torch.as_tensor(full, dtype=torch.get_default_dtype())
+        full = full if isinstance(full, Tensor) else torch.tensor(float(full))
         if step >= self.full_from:
             return full
         before = torch.clamp(full, max=self.before)

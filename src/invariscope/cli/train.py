@@ -1,0 +1,233 @@
+"""`invariscope train`: a table in a file, a model in another that is trained to hold in all environments."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from invariscope.cli.audit import ENV, FILE, TARGET, TASK, reading_options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from invariscope.cli.inputs import Wanted
+    from invariscope.cli.train_models import Training
+    from invariscope.estimators.estimator import InvariantEstimator
+    from invariscope.objectives import Objective
+
+# as in `invariscope.objectives.REGISTRY`, which would bring torch along
+OBJECTIVES = (
+    "cdann", "coral", "dann", "dric", "erm", "g2dm", "group_dro", "ib_erm", "ib_irm", "invrat", "irm", "lisa", "mixup",
+    "mmd", "regret", "transport_gap", "vrex", "wasserstein_matching",
+)  # fmt: skip
+STEPS = click.IntRange(min=1)
+EPILOG = """\b
+Examples:
+  invariscope train heart.csv --target disease --env hospital --out model.skops
+  invariscope train heart.csv --target disease --env hospital --leave-out Zürich \\
+      --objective irm --penalty 100 --hidden 32 --held-out 0.2 --out model.safetensors
+"""
+
+
+@click.command("train", epilog=EPILOG, short_help="Train a model that holds in all environments.")
+@click.argument("data", type=FILE)
+@TARGET
+@ENV
+@click.option("--out", required=True, type=FILE, metavar="FILE", help="The model: .skops, .safetensors or .onnx.")
+@click.option(
+    "--objective", default="vrex", show_default=True, metavar="NAME",
+    help=f"What is minimised: {', '.join(OBJECTIVES)}.",
+)  # fmt: skip
+@click.option(
+    "--penalty", type=click.FloatRange(min=0.0),
+    help="How much the objective's penalty counts beside the loss [default: the objective's own].",
+)  # fmt: skip
+@click.option("--leave-out", multiple=True, metavar="A,B,...", help="Environments to train without, by label.")
+@click.option("--hidden", metavar="UNITS", help="Hidden layers, as in 64,64 [default: none, a linear model].")
+@click.option("--steps", type=STEPS, default=1000, show_default=True, help="Updates of the model.")
+@click.option("--batch-size", type=STEPS, help="Rows of every environment per step [default: all].")
+@click.option(
+    "--learning-rate", type=click.FloatRange(min=0.0, min_open=True), default=0.01, show_default=True,
+    help="Size of the steps.",
+)  # fmt: skip
+@click.option(
+    "--wait", type=click.IntRange(min=0), default=0, show_default=True, help="Steps before the penalty grows."
+)
+@click.option("--ramp", type=click.IntRange(min=0), default=0, show_default=True, help="Steps over which it grows.")
+@click.option(
+    "--held-out", type=click.FloatRange(min=0.0, max=1.0, max_open=True), default=0.0, show_default=True,
+    help="Share of every environment's rows that is not trained on but decides when to stop.",
+)  # fmt: skip
+@reading_options()
+@TASK
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same model.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def train_command(
+    data: Path,
+    target: str,
+    env: str,
+    out: Path,
+    objective: str,
+    penalty: float | None,
+    leave_out: tuple[str, ...],
+    hidden: str | None,
+    steps: int,
+    batch_size: int | None,
+    learning_rate: float,
+    wait: int,
+    ramp: int,
+    held_out: float,
+    features: tuple[str, ...],
+    drop: tuple[str, ...],
+    categories: tuple[str, ...],
+    missing: str,
+    na: tuple[str, ...],
+    env_bins: str | None,
+    drop_env: tuple[str, ...],
+    task: str,
+    seed: int,
+    quiet: bool,
+) -> None:
+    """Train a linear model or a network on DATA (CSV, Parquet, Feather or Arrow) that holds in all environments."""
+    from invariscope.cli import inputs, output
+    from invariscope.cli.train_models import Training
+    from invariscope.estimators.networks import need_torch
+    from invariscope.progress import reporting
+    from invariscope.reading.named_table import NamedTable
+    from invariscope.reading.spelling import SHELL
+
+    start = time.perf_counter()
+    output.check_model_place(out, [data])
+    layers = _layers(hidden)
+    wanted = inputs.Wanted(
+        target=target,
+        env=env,
+        features=features,
+        drop=drop,
+        categories=categories,
+        missing=missing,
+        na=na,
+        env_bins=env_bins,
+        drop_env=drop_env,
+        task=task,
+    )
+    with reporting(not quiet) as say:
+        say("reading the table")
+        need_torch()
+        chosen = _objective(objective, penalty)
+        prepared = inputs.prepare(NamedTable.of_file(data, na=na, spell=SHELL), wanted)
+        training = Training.of(prepared, wanted, leave_out, chosen)
+    model = training.fitted(
+        objective=objective,
+        penalty=penalty,
+        hidden=layers,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        wait=wait,
+        ramp=ramp,
+        held_out=held_out,
+        random_state=seed,
+        progress=not quiet,
+    )
+    output.write_model(model, out)
+    if not quiet:
+        output.console().print(_shown(training, model, chosen, time.perf_counter() - start))
+        # not through the console, which would break a long line where a shell must not
+        click.echo(f"\nModel: {out}\n{_next_step(data, out, wanted)}")
+
+
+def _layers(text: str | None) -> tuple[int, ...]:
+    """What --hidden means.
+
+    >>> _layers("64, 32"), _layers(None)
+    ((64, 32), ())
+    """
+    from invariscope.errors import InputError
+
+    parts = [] if text is None else text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f'--hidden is "{text}": give the units of every layer, as in 64 or 64,64')
+    return tuple(int(part) for part in parts)
+
+
+def _objective(name: str, penalty: float | None) -> Objective:
+    from invariscope.errors import InputError
+    from invariscope.objectives import objective_of
+
+    found = objective_of(name, penalty)
+    if penalty is not None and not _penalises(found):
+        raise InputError(f"--objective {name} has no penalty: leave out --penalty")
+    return found
+
+
+def _penalises(objective: Objective) -> bool:
+    from invariscope.objectives import Objective
+
+    return type(objective).penalty is not Objective.penalty
+
+
+def _shown(training: Training, model: InvariantEstimator, objective: Objective, seconds: float) -> RenderableType:
+    """What was trained on what, how well it predicts where, and what was done to the table."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    from invariscope import wording
+
+    data, layers = training.data, model.network_["hidden"]
+    trained = [code for code in range(len(data)) if code not in training.left_out]
+    top = Table.grid(expand=True, padding=(0, 2))
+    top.add_column(ratio=1)
+    top.add_column(justify="right", no_wrap=True)
+    outline = [
+        wording.count(sum(data.sizes[trained]), "row"),
+        wording.count(len(trained), "environment"),
+        wording.count(len(training.columns), "column"),
+        f"network of {', '.join(map(str, layers))}" if layers else "linear model",
+        objective.name + (f", penalty {objective.weight:g}" if _penalises(objective) else ""),
+    ]
+    top.add_row(Text(f"Trained on {' · '.join(outline)}"), Text(wording.duration(seconds), style="dim"))
+    losses = training.losses(model)
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    grid.add_column(Text(wording.short(data.env_name, 24)), overflow="fold")
+    for title in ("rows", *losses):
+        grid.add_column(title, justify="right", no_wrap=True)
+    grid.add_column("", no_wrap=True)
+    names = wording.names(data.labels)
+    cells = [[wording.percent(share) for share in values] if name == "accuracy" else wording.aligned(list(values))
+             for name, values in losses.items()]  # fmt: skip
+    for code in (*trained, *training.left_out):
+        remark = "not trained on" if code in training.left_out else ""
+        numbers = [Text(column[code]) for column in cells]
+        grid.add_row(Text(wording.short(names[code], 26)), Text(f"{data.sizes[code]:,}"), *numbers, Text(remark))
+    remarks = [*training.notes]
+    if "held_out" in model.history_:
+        remarks.append(
+            f"Stopped after step {model.n_iter_:,} of at most {model.steps:,}; rows held out did best at step "
+            f"{model.kept_step_:,}, which was kept."
+        )
+    remarks.append("Where it was trained, the loss is of rows that training has seen; expect more on new ones.")
+    notes = [Text.assemble(("Note:", "dim"), " ", wording.clean(remark)) for remark in remarks]
+    return Group(top, Text(), Padding(grid, (0, 0, 0, 2)), Text(), *(Padding(note, (0, 0, 0, 2)) for note in notes))
+
+
+def _next_step(data: Path, out: Path, wanted: Wanted) -> str:
+    """The command that audits the model on the same table, read in the same way."""
+    import shlex
+
+    from invariscope.reading.spelling import SHELL
+
+    if out.suffix.lower() == ".onnx":
+        return "Next: run it with onnxruntime; for `invariscope audit --model`, train with --out model.skops"
+    options = [SHELL("target", wanted.target), SHELL("env", wanted.env)]
+    for name in ("features", "drop", "categories", "na", "drop_env"):
+        options += [SHELL(name, value) for value in getattr(wanted, name)]
+    for name, usual in (("missing", "refuse"), ("env_bins", None), ("task", "auto")):
+        if getattr(wanted, name) != usual:
+            options.append(SHELL(name, getattr(wanted, name)))
+    return " ".join(["Next: invariscope audit", shlex.quote(str(data)), *options, SHELL("model", str(out))])
