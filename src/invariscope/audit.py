@@ -250,6 +250,7 @@ def audit(
         env_name=material.data.env_name,
         target_name=material.data.target_name,
         overlap=overlap,
+        learned=material.learned,
     )
     return Audit(
         state=verdict.state,

@@ -16,6 +16,7 @@ from invariscope.errors import InputError
 from invariscope.heads import fit_shared
 from invariscope.linear_head import LinearHead
 from invariscope.losses import loss_of
+from invariscope.model_outputs import numbered, own_names
 from invariscope.models import Split, split
 from invariscope.tables import matrix_of
 from invariscope.targets import Target, target_of
@@ -40,6 +41,7 @@ class Material:
     loss: str
     model: str
     representation: str
+    learned: bool  # whether its columns are made by the model, not by the user
     notes: tuple[str, ...] = field(default=())
 
 
@@ -115,6 +117,7 @@ def gather(
         judged=judged,
         loss="auto" if parts is None or parts.probabilistic else "zero_one",
         model="linear head fitted on the columns" if parts is None else parts.description,
+        learned=parts is not None and not {*(own_names(X) or numbered("x", len(data.columns)))} & {*data.columns},
         representation="the columns themselves" if parts is None else f"{parts.level} level: {parts.description}",
         notes=tuple(notes),
     )

@@ -71,8 +71,12 @@ def verdict_of(
     env_name: str = "environment",
     target_name: str = "target",
     overlap: Overlap | None = None,
+    learned: bool = False,
 ) -> Verdict:
-    """State, headline and sentences: who disagrees, by how much and how surely; about what; what to do next."""
+    """State, headline and sentences: who disagrees, by how much and how surely; about what; what to do next.
+
+    ``learned`` columns are a model's own (hidden units, a score): nobody can look at how they were recorded.
+    """
     state = state_of(regret, margin, alpha)
     count = len(regret.labels)
     everywhere = f"{'both' if count == 2 else f'all {count}'} {plural(env_name)}"
@@ -97,7 +101,7 @@ def verdict_of(
         sentences = [
             _who(regret),
             *_about_what(regret, state, target_name),
-            _next(regret, state, margin, env_name, overlap),
+            _next(regret, state, margin, env_name, overlap, learned),
         ]
     return Verdict(state, headline, tuple(sentences))
 
@@ -181,7 +185,9 @@ def odd_one_out(regret: RegretResult) -> object:
     return regret.labels[int(np.argmax(strange))]
 
 
-def _next(regret: RegretResult, state: str, margin: float, env_name: str, overlap: Overlap | None) -> str:
+def _next(
+    regret: RegretResult, state: str, margin: float, env_name: str, overlap: Overlap | None, learned: bool
+) -> str:
     apart = ""
     if overlap is not None:
         alone = [label for label, word in zip(overlap.labels, overlap.verdicts, strict=True) if word == "none"]
@@ -192,7 +198,7 @@ def _next(regret: RegretResult, state: str, margin: float, env_name: str, overla
             apart = f"{listed([quoted(label) for label in alone])} {verb} with the rest"
     if state == NOT_INVARIANT:
         worst = quoted(odd_one_out(regret))
-        names = [name for name in driving_columns(regret, 1) if name != regret.columns[-1]]
+        names = [name for name in driving_columns(regret, 1) if name != regret.columns[-1] and not learned]
         look = f"look at how {names[0]} is recorded in {worst}" if names else f"find out what sets {worst} apart"
         if apart:
             return (

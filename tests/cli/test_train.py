@@ -151,8 +151,8 @@ def test_names_and_defaults_are_those_of_the_library() -> None:
     parameters = inspect.signature(iv.InvariantRegressor).parameters
     for option in train_command.params:
         if isinstance(option, click.Option) and option.name in set(parameters) - {"objective", "hidden", "penalty"}:
-            shown = option.default if isinstance(option.default, int | float) else None
-            assert shown == parameters[option.name].default, option.name
+            default = option.default if isinstance(option.default, int | float) else None
+            assert default == parameters[option.name].default, option.name
 
 
 @pytest.mark.parametrize("name", ["m.safetensors", "M.ONNX"])

@@ -185,3 +185,15 @@ def test_audits_judge_the_learned_representation(target: str, data: Data) -> Non
     found = report["regret"].per_environment
     for environment, expected in by_hand.per_environment.items():
         assert found[environment].value == pytest.approx(expected.value, rel=1e-4)  # softmax heads: to convergence
+
+
+def test_the_verdict_does_not_send_people_to_look_at_how_a_score_was_recorded(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    site = np.repeat(["Bern", "Oslo"], 300)
+    X = rng.normal(size=(600, 2))
+    y = X[:, 0] * np.where(site == "Bern", 2.0, -1.0) + 0.3 * rng.normal(size=600)
+    model = iv.InvariantRegressor("erm", steps=50).fit(X, y, env=site)
+    words = iv.audit(model, X, y, site, criteria=["regret"]).verdict
+    assert "NOT INVARIANT" in words
+    assert "is recorded" not in words
+    assert "is recorded" in iv.audit(None, X, y, site, criteria=["regret"]).verdict

@@ -24,4 +24,4 @@ def environment_codes(env: Any, rows: int) -> tuple[tuple[Any, ...], NDArray[np.
         raise InputError(f"X has {rows} rows but env has {len(values)}: give one label per row")
     labels, codes = unique_labels(values, name or "env")
     plain = (label.item() if isinstance(label, np.generic) else label for label in labels)
-    return tuple(label if isinstance(label, str | int | float) else str(label) for label in plain), codes
+    return tuple(label if isinstance(label, int | float) else str(label) for label in plain), codes
