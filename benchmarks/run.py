@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from density_ratios import growth, pairs_at_once, table_of_errors
+from training import many_models
 
 import invariscope as iv
 
@@ -215,6 +216,7 @@ def main() -> None:
         lines += [f"| {name} | {seconds:.3f} | {ratio:.1f} |" for name, seconds, ratio in table]
         lines.append("")
     lines += ["## Density ratios", "", *table_of_errors(), *pairs_at_once(), *growth()]
+    lines += ["## Training many models", "", *many_models()]
     unordered, grouped = extra_memory()
     lines += [
         "## Memory and start-up",

@@ -14,6 +14,8 @@ from invariscope.objectives.adversaries import as_type_of, checked_adversary, gr
 from invariscope.objectives.features import checked_features
 from invariscope.objectives.objective import Batch, Named, Objective, objective
 
+NADIR_FLOOR = 1e-8  # losses may all be 0, as far as floats can tell
+
 
 def g2dm_penalty(
     logits: Sequence[Tensor] | None,
@@ -50,7 +52,7 @@ def g2dm_penalty(
     if slack <= 1:
         raise InputError(f"slack {slack} leaves no room above the largest loss: use a number above 1, such as 1.5")
     losses = one_against_rest_losses([discriminators(rows) for rows in checked_features(features)], swapped=True)
-    nadir = slack * losses.detach().amax()
+    nadir = slack * losses.detach().amax() + NADIR_FLOOR
     return -torch.log(nadir - losses).mean()
 
 

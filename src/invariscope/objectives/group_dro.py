@@ -45,7 +45,8 @@ def group_dro_risk(
 
 
 def _moved(shares: Tensor, each: Tensor, rate: float) -> Tensor:
-    return torch.softmax(torch.log(shares) + rate * each.detach(), dim=0)
+    smallest = torch.finfo(shares.dtype).tiny  # a share of 0 would never grow again
+    return torch.softmax(torch.log(shares.clamp_min(smallest)) + rate * each.detach(), dim=0)
 
 
 @objective("group_dro")

@@ -76,7 +76,10 @@ def _floor(targets: Tensor, share: Tensor) -> Tensor:
     """A loss too small to divide by, from the variance of the target over all rows, environments counting alike."""
     counted = share[:, :, None] / len(share)
     centred = targets - (counted * targets).sum(dim=(0, 1))
-    return NO_LOSS * (counted * centred**2).sum() + torch.finfo(targets.dtype).tiny
+    number = torch.finfo(targets.dtype)
+    rounding = (10 * number.eps) ** 2 * (counted * targets**2).sum()  # of a constant target nothing else is left
+    smallest: Tensor = NO_LOSS * (counted * centred**2).sum() + rounding + number.tiny**0.5
+    return smallest
 
 
 @objective("regret")

@@ -76,7 +76,9 @@ def rows_of(features: Sequence[Tensor], targets: Sequence[Tensor], task: str, cl
         columns.append(functional.pad(target_columns(truth, task, classes, dtype), padding))
         share.append(functional.pad(torch.full_like(part[:, 0], 1 / len(part)), padding[2:]))
     # features that are all the same leave no square: a little more than nothing keeps the equations solvable
-    slope = ridge * square + torch.finfo(dtype).tiny ** 0.5
+    # and what rounding leaves of a constant column, some eps · |centre|, must not pass for a column that varies
+    rounding = torch.finfo(dtype).eps * (centre.detach() ** 2).mean()
+    slope = ridge * (square + rounding) + torch.finfo(dtype).tiny ** 0.5
     of_intercept = torch.full_like(slope, 0.0 if task == "regression" else ridge)
     ridges = torch.cat([of_intercept.reshape(1), slope.expand(values[0].shape[1])])
     return Rows(torch.stack(design), torch.stack(columns), torch.stack(share), ridges, task)

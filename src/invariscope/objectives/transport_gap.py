@@ -12,9 +12,7 @@ from invariscope.objectives.objective import Batch, Named, objective
 from invariscope.objectives.risks import checked_task, probabilities, target_columns
 from invariscope.objectives.transported import RatioObjective, checked_log_densities
 
-SMALLEST_VARIANCE = (
-    1e-4  # of the targets in a batch: rare classes may be missing from it, and nothing is left to divide
-)
+SMALLEST_VARIANCE = 1e-4  # of classes: rare ones may be missing from a batch, and nothing is left to divide by
 
 
 def transport_gap_penalty(
@@ -78,7 +76,9 @@ def transport_gap_penalty(
     each = (gap**2).sum(dim=2)
     if debias:
         each = each - (torch.stack(noise, dim=1) + torch.stack(plain_noise)[:, None]).sum(dim=2)
-    variance = (torch.stack(squares).sum() / sum(map(len, logits))).detach().clamp(min=SMALLEST_VARIANCE)
+    variance = (torch.stack(squares).sum() / sum(map(len, logits))).detach()
+    tiny = torch.finfo(variance.dtype).tiny ** 0.5
+    variance = variance.clamp(min=tiny if task == "regression" else SMALLEST_VARIANCE)  # numbers have units
     return torch.where(counted, each, 0.0).sum() / counted.sum().clamp(min=1) / variance
 
 

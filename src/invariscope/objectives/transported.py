@@ -79,7 +79,11 @@ def checked_log_densities(log_densities: Sequence[Tensor] | None, logits: Sequen
             raise InputError(
                 f"log densities have shape {tuple(densities.shape)}: give {len(scores)} rows by {count} environments"
             )
-    return [densities.detach().to(scores.dtype) for scores, densities in zip(logits, log_densities, strict=True)]
+    # where an environment has no density at all, a very small one keeps differences defined
+    return [
+        densities.detach().to(scores.dtype).clamp(min=-1e30)
+        for scores, densities in zip(logits, log_densities, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ def vrex_penalty(
     What it cannot tell: where the noise of the target differs between environments, the invariant predictor has
     different risks too, and this penalty moves away from it.
 
-    Reference: Krueger et al. (2021), "Out-of-distribution generalization via risk extrapolation", equation 8.
+    Reference: Krueger et al. (2021), "Out-of-distribution generalization via risk extrapolation", equation 8, where
+    risks are added up and not averaged: its weight is E times ours.
 
     >>> import torch
     >>> float(vrex_penalty([torch.tensor([[1.0]]), torch.tensor([[3.0]])], [torch.zeros(1), torch.zeros(1)]))

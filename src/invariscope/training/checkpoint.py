@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,25 +58,33 @@ class Checkpoint:
                 f"{self.path} belongs to another training (network, data, objective, settings or seed differ): "
                 "delete it or choose another file"
             )
+        if int(about["step"]) > loop.settings.steps:
+            raise InputError(
+                f"{self.path} has come to step {about['step']} already: ask for at least as many or choose another file"
+            )
         _restore(loop, tensors, int(about["step"]))
         return True
 
 
 def fingerprint(loop: Loop) -> str:
-    """What must be equal for a training to be the same: everything but the number of steps."""
+    """What must be equal for a training to be the same: all but the number of steps and the parameters at the start."""
     told = hashlib.sha256()
-    settings = replace(loop.settings, steps=1)
-    for part in (loop.program.objective, loop.program.network, loop.program.task, settings, loop.supply.seeds):
-        told.update(repr(part).encode())
+    settings, network = replace(loop.settings, steps=1), loop.program.network
+    for part in (loop.program.objective, network, loop.program.task, settings, loop.supply.seeds):
+        told.update(re.sub(r" at 0x[0-9a-f]+", "", repr(part)).encode())  # functions, wherever they lie in memory
+    tensors = [value.detach() for value in network.parameters() if not value.requires_grad]
     for rows in (loop.supply.rows, loop.supply.held_out):
-        for tensor in () if rows is None else (*rows.inputs, *rows.targets):
-            told.update(tensor.contiguous().numpy().tobytes())
+        told.update(repr(None if rows is None else rows.labels).encode())
+        tensors += () if rows is None else (*rows.inputs, *rows.targets)
+    for tensor in tensors:
+        told.update(repr((tuple(tensor.shape), tensor.dtype)).encode())
+        told.update(tensor.contiguous().numpy().tobytes())
     told.update(loop.full_weight.numpy().tobytes())
     return told.hexdigest()
 
 
 def _state(loop: Loop) -> Iterator[tuple[str, Tensor]]:
-    for group in ("parameters", "buffers", "adversary", "memory", "best"):
+    for group in ("parameters", "buffers", "adversary", "memory", "best", "last"):
         for name, value in getattr(loop, group).items():
             yield f"{group}/{name}", value
     for group in ("densities", "held_out_densities"):
@@ -99,6 +108,7 @@ def _restore(loop: Loop, tensors: Mapping[str, Tensor], step: int) -> None:
                 value.copy_(tensors[f"{group}/{name}"])
     loop.memory = _group(tensors, "memory")
     loop.best = _group(tensors, "best")
+    loop.last = _group(tensors, "last")
     loop.densities = tuple(value for _, value in sorted(_group(tensors, "densities").items(), key=_number))
     loop.held_out_densities = tuple(
         value for _, value in sorted(_group(tensors, "held_out_densities").items(), key=_number)

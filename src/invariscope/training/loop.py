@@ -15,7 +15,7 @@ from invariscope.objectives.objective import Named, Tensors
 from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
 from invariscope.training.checkpoint import Checkpoint
-from invariscope.training.program import Parts, Program
+from invariscope.training.program import Program
 from invariscope.training.schedule import Schedule
 from invariscope.training.supply import Supply, mixed
 
@@ -29,8 +29,9 @@ class Settings:
     Parameters
     ----------
     steps : updates of the parameters
-    batch_size : rows of every environment in a batch, the same number of each; None: all rows at every step
-    learning_rate : of the optimiser, "adam" or "sgd" (with ``momentum``)
+    batch_size : rows of every environment in a batch, the same number of each (of a smaller environment all); None: all
+        rows at every step
+    learning_rate : of the optimiser, "adam" or "sgd" (with ``momentum``); the adversary's is the same
     weight_decay : weight of ½‖parameters‖² in what is minimised
     schedule : how the penalty's weight grows
     check_every : steps between two looks at the held-out rows, and between two entries of the history
@@ -77,8 +78,14 @@ class Loop:
     densities: Tensors = ()
     held_out_densities: Tensors = ()
     history: dict[str, list[Tensor]] = field(default_factory=dict)
+    last: Named = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.supply.held_out is not None and self.settings.steps < self.settings.schedule.full_from:
+            raise InputError(
+                f"training ends at step {self.settings.steps}, but held-out rows are judged from step "
+                f"{self.settings.schedule.full_from} on, under the full weight: train longer, or shorten the schedule"
+            )
         self.optimiser = self._new_optimiser()
         self.best = {name: value.detach().clone() for name, value in self._kept().items()}
         self.best_value = torch.full_like(self.full_weight, torch.inf, dtype=torch.float64)
@@ -104,14 +111,15 @@ class Loop:
                 self._update(own, against)
                 self.memory, self.step = parts.memory, self.step + 1
                 last, due = self.step == settings.steps, self.step % settings.check_every == 0
+                self.last = {"loss": parts.loss, "risk": parts.risk, "penalty": parts.penalty}
                 if due:
-                    self._look(parts)
+                    self._look()
                 if checkpoint is not None and (last or self.step % checkpoint.every == 0):
                     checkpoint.save(self)
-                if last and not due:  # not stored: a training that goes on for more steps does not look here
-                    self._look(parts)
                 if last or due:
                     show(words, self.step, settings.steps)
+            if self.step == settings.steps and self.step % settings.check_every:
+                self._look()  # never stored: a training that goes on for more steps does not look here
         return self.best if stops_early else {name: value.detach() for name, value in self._kept().items()}
 
     def _update(self, own: Named, against: Named) -> None:
@@ -123,19 +131,22 @@ class Loop:
 
     def _rests(self, name: str) -> bool:
         """Alternating updates: the representation at even steps, the head at odd ones."""
+        if not self.parameters[name].requires_grad:  # frozen by whoever made the network
+            return True
         if not self.program.objective.alternates or not any(one.startswith("head.") for one in self.parameters):
             return False
         return name.startswith("head.") == (self.step % 2 == 0)
 
-    def _look(self, parts: Parts) -> None:
+    def _look(self) -> None:
         """Write down where training is, and judge the parameters by the held-out rows."""
-        if not self.supply.lifted and not torch.isfinite(parts.loss):
+        if not self.supply.lifted and not torch.isfinite(self.last["loss"]):
             raise InputError(
                 f"training diverged at step {self.step}: lower the learning rate or the penalty, or let it grow slowly"
             )
-        seen = {"step": torch.tensor(self.step), "loss": parts.loss, "risk": parts.risk, "penalty": parts.penalty}
-        if self.supply.held_out is not None and self.step >= self.settings.schedule.full_from:
-            seen["held_out"] = self._judge()
+        seen = {"step": torch.tensor(self.step), **self.last}
+        if self.supply.held_out is not None:
+            judged = self.step >= self.settings.schedule.full_from
+            seen["held_out"] = self._judge() if judged else torch.full_like(self.best_value, torch.nan)
         for name, number in seen.items():
             self.history.setdefault(name, []).append(number)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -47,7 +48,8 @@ class Halves(nn.Module):
     @property
     def draws_by_itself(self) -> bool:
         """Whether it may hold layers that draw from torch's own generator: any network but the built-in ones."""
-        return not isinstance(self.represent, HiddenLayers | ImageLayers | nn.Linear)
+        known = isinstance(self.represent, HiddenLayers | ImageLayers | nn.Linear)
+        return not (known and isinstance(self.head, nn.Linear | nn.Identity))
 
     def noise(self, rows: int, generator: torch.Generator) -> Tensor:
         """The numbers of one training step, one uniform number per row and unit."""
@@ -69,6 +71,10 @@ class HiddenLayers(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in itertools.pairwise(widths)])
         self.activation = ACTIVATIONS[activation]()
         self.dropout = dropout
+
+    def extra_repr(self) -> str:
+        """What no layer of its own shows; checkpoints tell networks apart by it."""
+        return f"dropout={self.dropout}"
 
     def forward(self, values: Tensor, noise: Tensor | None = None) -> Tensor:
         """Activations of the last layer; without noise nothing is dropped."""
@@ -159,11 +165,22 @@ def halves_of(network: Any) -> Halves:
 
 def widths_of(network: Halves, inputs: Tensor) -> tuple[int, int]:
     """Columns of the features and of the logits, tried out on a few rows."""
-    was_training = network.training
-    with torch.no_grad():
-        logits, features = network.eval()(inputs[:2])
-    network.train(was_training)
+    with in_use(network):
+        logits, features = network(inputs[:2])
     return features.shape[1], logits.shape[1]
+
+
+@contextmanager
+def in_use(network: nn.Module) -> Iterator[None]:
+    """The network as it predicts: no gradients, no dropout; afterwards every layer is in the mode it was in."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def image_shape(columns: int, channels: int) -> tuple[int, int, int]:

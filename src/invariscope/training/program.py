@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors
-from invariscope.training.networks import Halves
+from invariscope.training.networks import Halves, in_use
 from invariscope.training.rows import Rows
 from invariscope.training.schedule import Schedule
 
@@ -57,7 +56,7 @@ class Program:
     def loss(
         self, parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material
     ) -> tuple[Tensor, Parts]:
-        """(risk + weight · penalty + weight_decay · ½‖parameters‖²) / max(1, weight), and its parts."""
+        """(risk + weight · penalty + weight_decay · ½‖parameters‖²) / divisor of the schedule, and its parts."""
         inputs, targets = self.objective.mix(material.inputs, material.targets, material.drawn)
         batch = self.batch(parameters, material._replace(inputs=inputs, targets=targets))
         memory = self.objective.remember(batch, memory)
@@ -111,7 +110,7 @@ class Program:
             return self.objective.judgement(self.batch(parameters, material), weight, memory, adversary)
 
         judge: Any = judged if dims is None else vmap(judged, in_dims=(0, 0, 0, 0, dims))
-        with self._in_use():
+        with in_use(self.network):
             value: Tensor = judge(parameters, adversary, memory, weight, material)
         return value.double()
 
@@ -122,17 +121,6 @@ class Program:
             return self.batch(parameters, Material(inputs, (), {}, (), ())).features
 
         found: Any = vmap(features, in_dims=(0, 0 if rows.stacked else None)) if lifted else features
-        with self._in_use():
+        with in_use(self.network):
             values: Tensors = found(parameters, rows.inputs)
         return values
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """The network as it predicts: no gradients, no dropout."""
-        was_training = self.network.training
-        self.network.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            self.network.train(was_training)

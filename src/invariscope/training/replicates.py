@@ -84,7 +84,7 @@ def train_replicates(
     build : function without arguments that makes a network; it is called once per seed, with torch's random numbers
         set to that seed, so that the seed decides where a model starts
     rows : rows that all models train on, or one :class:`Rows` per seed (another draw of the data for each), with as
-        many rows per environment
+        many rows per environment. Density ratios on x are fitted once, with the first seed.
     weights : penalty weights; default: that of the objective. Models are ordered seed by seed, weights within.
     held_out : rows to stop by, in the form of ``rows``; models stop at different steps and keep their own best
 
@@ -106,6 +106,8 @@ def train_replicates(
     if draws is not None and type(objective).fitted is not Objective.fitted:
         raise InputError(f'objective "{objective.name}" takes numbers from the data: give rows that all models share')
     each = [objective.weight] if weights is None else [float(weight) for weight in weights]
+    if min(each) < 0:
+        raise InputError(f"a penalty weight is {min(each)}: give numbers of at least 0")
     every_seed = [seed for seed in chosen for _ in each]
     networks = [_built(build, seed).to(first.inputs[0].dtype) for seed in chosen]
     refuse_state(networks[0])
@@ -127,7 +129,7 @@ def train_replicates(
         Supply(program, train_rows, held_out_rows, tuple(every_seed), settings.batch_size, lifted=True),
         settings,
         torch.tensor(each * len(chosen), dtype=first.inputs[0].dtype),
-        parameters={name: value.detach().requires_grad_() for name, value in stacked.items()},
+        parameters={name: value.detach().requires_grad_(value.requires_grad) for name, value in stacked.items()},
         adversary=_stacked(adversaries, trained=True),
         memory=_stacked([objective.memory(len(first.labels))] * len(every_seed)),
         buffers={},
@@ -150,7 +152,7 @@ def train_replicates(
 def _built(build: Callable[[], Any], seed: int) -> Halves:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return halves_of(build())
+        return copy.deepcopy(halves_of(build()))
 
 
 def refuse_state(network: Halves) -> None:
@@ -158,7 +160,10 @@ def refuse_state(network: Halves) -> None:
     for name, module in network.named_modules():
         kind = type(module).__name__
         if next(module.buffers(recurse=False), None) is not None:
-            raise InputError(f"layer {name} ({kind}) keeps running statistics: use GroupNorm or LayerNorm instead")
+            raise InputError(
+                f"layer {name} ({kind}) keeps numbers of its own, as BatchNorm its running statistics: "
+                "use GroupNorm or LayerNorm instead"
+            )
         if isinstance(module, torch.nn.modules.dropout._DropoutNd):
             raise InputError(
                 f"layer {name} ({kind}) draws random numbers by itself: use training.networks.mlp(dropout=...)"

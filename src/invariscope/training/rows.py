@@ -18,6 +18,8 @@ from invariscope.objectives.risks import TASKS, target_columns
 
 Integers = NDArray[np.intp]
 
+HELD_OUT = 2**31  # keeps the choice of held-out rows apart from the order of batches
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -49,6 +51,7 @@ class Rows:
         inputs, values = torch.tensor(np.asarray(X), dtype=dtype), torch.tensor(np.asarray(y))  # copies
         if len(inputs) != len(values):
             raise InputError(f"X has {len(inputs)} rows, but y has {len(values)}")
+        _refuse_unusable(inputs, values, task)
         labels, codes = _grouped(env, len(values))
         outputs = int(values.max()) + 1 if task == "multiclass" else 1
         columns = target_columns(values, task, outputs, dtype)
@@ -93,7 +96,7 @@ class Rows:
             count = max(1, round(share * size))
             if count >= size:
                 raise InputError(f'environment "{label}" has {size} rows: too few to hold some out')
-            order = np.random.default_rng([seed, place]).permutation(size)
+            order = np.random.default_rng([seed, place, HELD_OUT]).permutation(size)
             out.append(torch.as_tensor(np.sort(order[:count])))
             kept.append(torch.as_tensor(np.sort(order[count:])))
         return self.take(kept), self.take(out)
@@ -130,8 +133,22 @@ def _grouped(env: Any, rows: int) -> tuple[tuple[Hashable, ...], Integers]:
     return tuple(labels.tolist()), codes
 
 
+def _refuse_unusable(inputs: Tensor, values: Tensor, task: str) -> None:
+    if not len(values):
+        raise InputError("there are no rows to train on")
+    for name, numbers in (("X", inputs), ("y", values)):
+        if numbers.is_floating_point() and not torch.isfinite(numbers).all():
+            raise InputError(f"{name} has missing or infinite values: fill them in or drop those rows")
+    if task == "regression":
+        return
+    if (values < 0).any() or (values != values.round()).any() or (task == "binary" and (values > 1).any()):
+        raise InputError(f"y must be class codes {'0 and 1' if task == 'binary' else '0, 1, ..., K - 1'} here")
+
+
 def places(size: int, batch: int, environment: int, seed: int, step: int) -> Tensor:
-    """Which rows of an environment are in the batch of a step: every row once before any comes again.
+    """Which rows of an environment are in the batch of a step.
+
+    Every epoch deals all rows out anew; those that do not fill a batch at its end are left to later epochs.
 
     A function of its arguments alone: a resumed training needs no state of a random generator.
     """
@@ -140,6 +157,6 @@ def places(size: int, batch: int, environment: int, seed: int, step: int) -> Ten
     return _order(size, environment, seed, epoch)[place * batch : (place + 1) * batch]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _order(size: int, environment: int, seed: int, epoch: int) -> Tensor:
     return torch.as_tensor(np.random.default_rng([seed, environment, epoch]).permutation(size))

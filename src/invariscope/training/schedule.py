@@ -16,7 +16,7 @@ class Schedule:
 
     Parameters
     ----------
-    wait : steps with weight ``before`` (or the full weight, if that is smaller)
+    wait : steps with weight ``before`` (or the full weight, if that is smaller); an adversary learns only above 0
     ramp : steps over which it then rises in a straight line to the full weight; 0 is a jump
     rescale : divide the whole objective by the weight where that is above 1, so that steps keep their size
     restart : forget the optimiser's averages when the full weight is reached (as DomainBed does for IRM and V-REx)

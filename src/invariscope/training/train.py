@@ -20,7 +20,9 @@ from invariscope.training.loop import Loop, Settings
 from invariscope.training.networks import Halves, halves_of, widths_of
 from invariscope.training.program import Program
 from invariscope.training.rows import Rows
-from invariscope.training.supply import Supply
+from invariscope.training.supply import Supply, generator_of
+
+BEFORE_THE_FIRST_STEP = 2**32 - 1  # random numbers of no step, and not those a network starts from
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,11 @@ def train(
     >>> bool(trained.history["risk"][-1] < trained.history["risk"][0])
     True
     """
-    settings = settings or Settings()
-    network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype).train()
+    settings, seed = settings or Settings(), checked_seed(seed)
+    asleep = isinstance(network, torch.nn.Module) and not network.training
+    network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype)
+    if asleep:  # else layers that are not to train (a frozen BatchNorm) stay as they are
+        network.train()
     objective = prepared(objective, rows, seed)
     program = Program(network, objective, rows.task, settings.schedule, settings.weight_decay)
     check_rows(rows, held_out, objective)
@@ -100,7 +105,12 @@ def train(
     if stored is not None:
         stored.restore(loop)
     kept = loop.run(stored, progress, f"training {objective.name}")
-    network.load_state_dict({**network.state_dict(), **kept})
+    if not all(bool(torch.isfinite(value).all()) for value in kept.values()):
+        raise InputError(f"training diverged by step {loop.step}: lower the learning rate or the penalty")
+    with torch.no_grad():  # not load_state_dict, which knows nothing of buffers that are not persistent
+        for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+            if name in kept:
+                tensor.copy_(kept[name])
     history = {name: torch.stack(values).double().numpy() for name, values in loop.history.items()}
     kept_step = int(loop.best_step) if held_out is not None else loop.step
     return Trained(network.eval(), objective, history, kept_step)
@@ -109,6 +119,8 @@ def train(
 def prepared(objective: Any, rows: Rows, seed: int) -> Objective:
     """The objective with what it takes from the data."""
     plain = objective_of(objective)
+    if not plain.weight >= 0:
+        raise InputError(f"the penalty's weight is {plain.weight}: give a number of at least 0")
     if type(plain).fitted is Objective.fitted:
         return plain
     inputs, targets = rows.arrays()
@@ -125,6 +137,10 @@ def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
     for label, size in zip(rows.labels, rows.sizes, strict=True):
         if size < objective.fewest_environments:  # spreads within environments need two rows
             raise InputError(f'environment "{label}" has {size} row: give at least 2, or drop it')
+    if held_out is not None and (held_out.task, held_out.outputs) != (rows.task, rows.outputs):
+        raise InputError("held-out rows have another target than those to train on: take both from rows.halved")
+    if held_out is not None and min(held_out.sizes) < objective.fewest_environments:
+        raise InputError("an environment has a single held-out row: hold out a larger share")
     if held_out is not None and held_out.labels != rows.labels:
         raise InputError(
             "held-out rows must come from the training environments "
@@ -134,7 +150,7 @@ def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
 
 def adversary_of(objective: Objective, width: int, rows: Rows, seed: int) -> dict[str, Tensor]:
     """The adversary's parameters at the start."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = generator_of(seed, BEFORE_THE_FIRST_STEP)
     found = objective.adversary(width, len(rows.labels), rows.outputs, generator)
     return {name: value.to(rows.inputs[0].dtype) for name, value in found.items()}
 
