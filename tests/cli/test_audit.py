@@ -49,14 +49,6 @@ def hospitals(seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hospitals: pd.DataFrame) -> Path:
-    """The current folder, with `h.csv` in it."""
-    monkeypatch.chdir(tmp_path)
-    hospitals.to_csv("h.csv", index=False)
-    return tmp_path
-
-
-@pytest.fixture
 def run(folder: Path) -> Run:
     """``run("--drop ill")`` audits days in bed by hospital with 99 draws; exceptions come out as they are."""
 

@@ -46,14 +46,6 @@ def hospitals(seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hospitals: pd.DataFrame) -> Path:
-    """The current folder, with `h.csv` in it."""
-    monkeypatch.chdir(tmp_path)
-    hospitals.to_csv("h.csv", index=False)
-    return tmp_path
-
-
-@pytest.fixture
 def run(folder: Path) -> Run:
     """``run("--drop ill")`` trains on days in bed by hospital in 30 steps; exceptions come out as they are."""
 
