@@ -280,7 +280,7 @@ def test_numbers_beside_text_stay_numbers_and_gaps_stay_gaps() -> None:
     ("values", "message"),
     [
         (np.zeros((3, 2)), r"env must be one column: it has shape \(3, 2\)"),
-        ("abc", r"env must be one column: it has shape \(\)"),
+        ("abc", r"env is a single value \('abc'\): give one value per row"),
         (pd.DataFrame({"a": [1], "b": [2]}), r"env has 2 columns \(a, b\): give one of them"),
         (pl.DataFrame({"a": [1], "b": [2]}), r"env has 2 columns \(a, b\): give one of them"),
         (pa.table({"a": [1], "b": [2]}), r"env has 2 columns \(a, b\): give one of them"),

@@ -57,6 +57,10 @@ def column_of_labels(values: Any, what: str) -> tuple[Array, str | None]:
         array = _as_array(values, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if array.ndim == 0:
+        raise InputError(
+            f"{what} is a single value ({array.item()!r}): give one value per row, such as a column of a table"
+        )
     if array.ndim != 1:
         raise InputError(f"{what} must be one column: it has shape {array.shape}, so choose one of them")
     if array.dtype.kind in "UST":

@@ -491,10 +491,29 @@ def test_a_model_fitted_on_what_the_library_read(how: str, run: Run, hospitals: 
     skops.io.dump(model, "m.skops")
     found = numbers(run, "--model", "m.skops", "--missing", how, data="holes.csv")
     assert found["results"] == plain(iv.audit(model, *data, n_boot=99))["results"]
-    skops.io.dump(model.fit(data.X.assign(**{"sex=d": 0.0}), data.y), "m.skops")
+    skops.io.dump(model.fit(data.X.assign(**{"age=d": 0.0}), data.y), "m.skops")
     done = run(f"--model m.skops --missing {how}", data="holes.csv")
     assert done.exit_code == 2
-    assert "m.skops was fitted on columns that holes.csv lacks: sex=d" in done.stderr
+    assert "m.skops was fitted on columns that holes.csv lacks: age=d" in done.stderr
+
+
+def test_levels_come_and_go_between_the_table_of_the_fit_and_that_of_the_audit(
+    run: Run, hospitals: pd.DataFrame
+) -> None:
+    data = iv.read("h.csv", target="days in bed", env="hospital", features=["sex", "age"])
+    rng = np.random.default_rng(0)
+    more = data.X.assign(**{"sex=d": rng.integers(0, 2, len(data.X)).astype(float)})
+    model = LinearRegression().fit(more, data.y)
+    skops.io.dump(model, "m.skops")
+    done = run("--model m.skops")
+    assert done.exit_code == 0
+    assert "No row has sex=d, which the model knows: columns of 0." in " ".join(done.stdout.split())
+    found = numbers(run, "--model", "m.skops")
+    expected = iv.audit(model, data.X.assign(**{"sex=d": 0.0})[more.columns], data.y, data.env, n_boot=99)
+    assert found["results"] == plain(expected)["results"]
+    first = sorted(name for name in data.X.columns if name.startswith("sex="))[0]
+    skops.io.dump(LinearRegression().fit(data.X.drop(columns=first), data.y), "less.skops")
+    assert f"The model has never seen {first}" in " ".join(run("--model less.skops").stdout.split())
 
 
 @pytest.mark.parametrize("how", ["drop-rows", "impute-median"])

@@ -203,15 +203,15 @@ def test_without_environments_auto_warns_and_others_are_refused(data: Data) -> N
     [
         ({"objective": "vrx"}, 'objective "vrx" is unknown: .* Did you mean "vrex"'),
         ({"options": {"form": "split"}}, 'objective "vrex" has no hyper-parameter "form"'),
-        ({"hidden": ("many",)}, r"hidden is \('many',\): give the units of every layer"),
+        ({"hidden": ("many",)}, r"hidden is \('many',\): give whole numbers"),
         ({"hidden": (0,)}, r"hidden is \(0,\)"),
         ({"activation": "sine", "hidden": (3,)}, 'activation "sine" is unknown'),
         ({"dropout": 1.0}, "dropout is 1.0"),
         ({"precision": "half"}, "precision is 'half'"),
         ({"steps": 0}, "steps is 0"),
         ({"held_out": 1.5}, "held-out share is 1.5"),
-        ({"wait": -1}, "wait, ramp and before"),
-        ({"network": 3}, "a int cannot be cut into representation and head"),
+        ({"wait": -1}, "wait is -1: give a number of at least 0"),
+        ({"network": 3}, r"this network \(int\) cannot be cut into representation and head"),
         ({"network": nn.Sequential(nn.Linear(9, 2), nn.Linear(2, 1))}, "network cannot read rows of 3 columns"),
         (
             {"network": nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 4))},

@@ -73,7 +73,7 @@ def assert_same(model: Any, loaded: Any, data: Data) -> None:
             assert theirs[name].dtype == value.dtype
 
 
-@pytest.mark.parametrize(("model", "target"), MODELS, ids=str)
+@pytest.mark.parametrize(("model", "target"), MODELS, ids=range(len(MODELS)))
 def test_skops_gives_models_back(model: Any, target: str, data: Data, tmp_path: Path) -> None:
     model.fit(data.frame, getattr(data, target), env=data.env)
     skops.io.dump(model, tmp_path / "model.skops")
@@ -91,7 +91,7 @@ def test_skops_gives_pipelines_and_searches_back(data: Data, tmp_path: Path) -> 
         np.testing.assert_array_equal(loaded.predict_proba(data.X), model.predict_proba(data.X))
 
 
-@pytest.mark.parametrize(("model", "target"), MODELS, ids=str)
+@pytest.mark.parametrize(("model", "target"), MODELS, ids=range(len(MODELS)))
 def test_safetensors_give_models_back(model: Any, target: str, data: Data, tmp_path: Path) -> None:
     model.fit(data.frame, getattr(data, target), env=data.env)
     path = model.to_safetensors(tmp_path / "model.safetensors")

@@ -178,7 +178,7 @@ def test_every_environment_is_the_test_set_once() -> None:
 
 def test_splitting_without_two_environments_is_refused(data: Data) -> None:
     splitter = LeaveOneEnvironmentOut()
-    with pytest.raises(InputError, match="no environments reached LeaveOneEnvironmentOut: pass groups=env too"):
+    with pytest.raises(InputError, match="no environments reached LeaveOneEnvironmentOut: pass env= to fit"):
         list(splitter.split(data.X))
     with pytest.raises(InputError, match="no environments reached"):
         GridSearchCV(clone(SHORT), {"penalty": [1.0]}, cv=splitter).fit(data.X, data.y, env=data.env)

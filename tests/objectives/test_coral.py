@@ -39,5 +39,5 @@ def test_shrinking_features_lowers_it(seed: int) -> None:
 
 
 def test_one_row_has_no_covariance() -> None:
-    with pytest.raises(InputError, match="environment 1 has 1 rows in this batch, and 2 are needed"):
+    with pytest.raises(InputError, match=r"environment 1 has 1 row\(s\) in this batch, and 2 are needed"):
         coral_penalty(None, None, [torch.zeros(3, 2), torch.zeros(1, 2)])

@@ -73,7 +73,7 @@ def test_rows_compared_with_themselves_are_at_distance_zero_in_single_precision(
         ([torch.zeros(2, 1)], "1 environment"),
         ([torch.zeros(2, 1), torch.zeros(2)], "environment 1 have 1 axes"),
         ([torch.zeros(2, 1), torch.zeros(2, 3)], "environment 1 have 3 columns"),
-        ([torch.zeros(2, 1), torch.zeros(0, 1)], "environment 1 has 0 rows"),
+        ([torch.zeros(2, 1), torch.zeros(0, 1)], "environment 1 has 0 row"),
     ],
 )
 def test_features_that_do_not_fit_are_named(features: list[torch.Tensor], message: str) -> None:

@@ -111,3 +111,18 @@ def test_refuses_draws_that_do_not_match_the_seeds() -> None:
 def test_refuses_seeds_that_are_none(wrong: float) -> None:
     with pytest.raises(InputError, match="seed is"):
         train_replicates(partial(built, 0), made_rows(0), seeds=(wrong,))  # type: ignore[arg-type]
+
+
+def test_says_what_build_seeds_and_weights_should_be() -> None:
+    with pytest.raises(InputError, match="function without arguments"):
+        train_replicates(mlp(3, 1, ()), made_rows(0))  # type: ignore[arg-type]
+    for wrong in ({"seeds": 3}, {"weights": 3}):
+        with pytest.raises(InputError, match="give a list"):
+            train_replicates(partial(built, 0), made_rows(0), "vrex", **wrong)  # type: ignore[arg-type]
+
+
+def test_prints_short() -> None:
+    rows = made_rows(0)
+    assert repr(rows) == "<Rows for regression; site 0: 30, site 1: 40>"
+    many = train_replicates(partial(built, 0), rows, "vrex", seeds=(0, 1), weights=(1, 2, 3), settings=Settings(2))
+    assert repr(many) == "<Replicates: 6 models by vrex; 2 seeds, 3 weights>"

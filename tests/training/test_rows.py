@@ -84,7 +84,7 @@ def test_refuses_a_share_that_is_none(share: float) -> None:
 
 
 def test_refuses_to_hold_out_all_of_a_small_environment() -> None:
-    with pytest.raises(InputError, match='environment "site 0" has 1 rows'):
+    with pytest.raises(InputError, match='environment "site 0" has 1 row'):
         made_rows(0, sizes=(1, 30)).halved(0.5, 0)
 
 

@@ -60,6 +60,7 @@ def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
     names = table.features(roles, wanted.features, wanted.drop)
     model: Any = None
     encoded: list[str] = []
+    notes: list[str] = []
     if wanted.model is not None:
         model = load_model(wanted.model, trust_pickle=wanted.trust_pickle, trusted=wanted.trust)
         encoded = _encoded_columns(table, model, roles)
@@ -82,6 +83,7 @@ def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
     )
     features = found.features
     if wanted.model is not None and encoded:
+        features, notes = _as_fitted(features, encoded, table)
         _refuse_absent(table, wanted.model.name, encoded, features.columns)
         features = features[encoded]
     if wanted.prediction is not None:
@@ -96,7 +98,7 @@ def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
         env=found.env,
         weight=None if wanted.weight is None else found.others[wanted.weight],
         task=wanted.task,
-        notes=found.notes,
+        notes=(*found.notes, *notes),
     )
 
 
@@ -229,6 +231,18 @@ def _model_columns(table: NamedTable, wanted: Wanted, file: str, model: Any, col
             "name them with --features, in the order of the fit"
         )
     return columns
+
+
+def _as_fitted(features: pd.DataFrame, fitted: Sequence[str], table: NamedTable) -> tuple[pd.DataFrame, list[str]]:
+    """Columns of 0 for levels the model knows and this table has no row of; a word on levels it does not know."""
+    texts = {name.partition("=")[0] for name in features.columns if "=" in name and name not in table.frame.columns}
+    known = set(fitted)
+    absent = [name for name in fitted if name not in features.columns and name.partition("=")[0] in texts]
+    new = [name for name in features.columns if name not in known and name.partition("=")[0] in texts]
+    new = [name for name in new if any(one.startswith(f"{name.partition('=')[0]}=") for one in fitted)]
+    notes = [f"No row has {some(absent)}, which the model knows: columns of 0."] if absent else []
+    notes += [f"The model has never seen {some(new)}: those rows have none of the levels it knows."] if new else []
+    return features.assign(**dict.fromkeys(absent, 0.0)), notes
 
 
 def _refuse_absent(table: NamedTable, file: str, fitted: Sequence[str], there: Collection[str]) -> None:

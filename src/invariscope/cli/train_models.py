@@ -57,7 +57,10 @@ class Training:
         note = f"Left out because all rows trained on have the same value: {some(list(X.columns[same]))}."
         if not columns:
             raise InputError(f"there is nothing to learn from. {note}")
-        return cls(prepared, data, target, left_out, (*prepared.notes, *([note] if same.any() else [])), columns)
+        notes = [*prepared.notes, *([note] if same.any() else [])]
+        if left_out and any(one.startswith("Filled in for missing") for one in notes):
+            notes.append("What was filled in is the middle of all rows, those left out included.")
+        return cls(prepared, data, target, left_out, tuple(notes), columns)
 
     @property
     def X(self) -> pd.DataFrame:

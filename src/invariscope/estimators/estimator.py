@@ -85,6 +85,7 @@ class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
         from invariscope.training import Rows, Schedule, Settings, train
 
         numeric = self._task == "regression"
+        _refuse_text(X, y, numeric)
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_samples=2, y_numeric=numeric)
         dtype = dtype_of(self.precision)
         targets, task, outputs = self._encoded(y)
@@ -94,7 +95,7 @@ class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
         network, width, plan = new_network(self, outputs, seed)
         settings = Settings(
             steps=self.steps,
-            batch_size=self.batch_size,
+            batch_size=objective.rows_at_once if self.batch_size is None else self.batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             schedule=Schedule(wait=self.wait, ramp=self.ramp),
@@ -129,7 +130,7 @@ class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
         return 0.0, 1.0
 
     def _chosen_objective(self, labels: tuple[Any, ...]) -> Objective:
-        from invariscope.objectives import objective_of
+        from invariscope.objectives import Objective, objective_of
 
         if isinstance(self.objective, str) and self.objective == "auto":
             if len(labels) < 2:
@@ -137,6 +138,8 @@ class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
                 warnings.warn(f"{found}: trained as plain ERM, which compares no environments", stacklevel=3)
             return objective_of("vrex" if len(labels) > 1 else "erm", self.penalty, self.options)
         objective = objective_of(self.objective, self.penalty, self.options)
+        if self.penalty and type(objective).penalty is Objective.penalty:
+            raise InputError(f'objective "{objective.name}" has no penalty: leave penalty out')
         if not labels and objective.fewest_environments > 1:
             raise InputError(
                 f'objective "{objective.name}" compares environments: pass env=, one label per row, or objective="erm"'
@@ -230,8 +233,21 @@ class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
         return export(self, Path(path), precision)
 
 
+def _refuse_text(X: Any, y: Any, numeric: bool) -> None:
+    """Where scikit-learn would say that a text is no float, say which column, and what to do."""
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):  # a pandas frame
+        for name, kind in zip(X.columns, X.dtypes, strict=True):
+            if str(kind) in ("object", "str", "string", "category") and X[name].map(lambda v: isinstance(v, str)).any():
+                raise InputError(f'column "{name}" of X holds text: encode it (iv.read, or a OneHotEncoder) or drop it')
+    if numeric and any(isinstance(value, str) for value in np.asarray(y, dtype=object).ravel()[:1]):
+        raise InputError("y holds text: use InvariantClassifier for classes, or turn it into numbers")
+
+
 def _centre_and_scale(X: Array) -> tuple[Floats, Floats]:
-    centre, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        centre, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    if not np.isfinite(scale).all():
+        raise InputError(f"column {int(np.argmin(np.isfinite(scale)))} of X is too large to be squared: rescale it")
     constant = X.min(axis=0) == X.max(axis=0)  # their computed spread may be rounding error in place of 0
     return np.where(constant, X[0].astype(np.float64), centre), np.where(constant | (scale == 0), 1.0, scale)
 

@@ -51,8 +51,8 @@ def _codes(env: Any, groups: Any, rows: int) -> Places:
     given = groups if env is None else env
     if given is None:
         raise InputError(
-            "no environments reached LeaveOneEnvironmentOut: pass groups=env too, or switch on "
-            "sklearn.set_config(enable_metadata_routing=True), which hands env= to model and splitter alike"
+            "no environments reached LeaveOneEnvironmentOut: pass env= to fit, after "
+            "sklearn.set_config(enable_metadata_routing=True), or without that env=env and groups=env"
         )
     labels, codes = environment_codes(given, rows)
     if len(labels) < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -103,10 +104,12 @@ def passes_score_on(estimator: InvariantEstimator) -> bool:
 
 def _hidden_layers(hidden: Any) -> tuple[int, ...]:
     units = (hidden,) if isinstance(hidden, int | np.integer) else hidden
-    try:
-        return tuple(int(width) for width in units)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"hidden is {hidden!r}: give the units of every layer, such as (64, 64)") from error
+    if isinstance(units, str) or not isinstance(units, Iterable):
+        raise InputError(f"hidden is {hidden!r}: give the units of every layer, such as (64, 64)")
+    widths = tuple(units)
+    if not all(isinstance(width, int | np.integer) for width in widths):
+        raise InputError(f"hidden is {hidden!r}: give whole numbers, such as (64, 64)")
+    return tuple(map(int, widths))
 
 
 def _own_network(network: Any, inputs: int, outputs: int) -> Halves:

@@ -11,7 +11,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.estimators.networks import fitted_network
-from invariscope.files import appearing
+from invariscope.files import write_atomically
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -46,9 +46,8 @@ def store(estimator: InvariantEstimator, path: Path) -> Path:
     arrays = {f"weights/{name}": np.ascontiguousarray(values) for name, values in estimator.weights_.items()}
     arrays |= {f"history/{name}": np.ascontiguousarray(values) for name, values in estimator.history_.items()}
     arrays |= {name: np.ascontiguousarray(getattr(estimator, name)) for name in ARRAYS}
-    with appearing(path) as temporary:
-        numpy_files.save_file(arrays, temporary, metadata={"format": FORMAT, "estimator": json.dumps(about)})
-    return path
+    header = {"format": FORMAT, "estimator": json.dumps(about)}
+    return write_atomically(path, numpy_files.save(arrays, metadata=header))
 
 
 def load(path: Path, expected: type[InvariantEstimator] | None, network: Any = None) -> Any:

@@ -12,6 +12,8 @@ from invariscope.errors import InputError
 
 def checked_features(features: Sequence[Tensor], fewest_rows: int = 1) -> Sequence[Tensor]:
     """The features, if there are two environments of them, each (n_e, d) with the same d and enough rows."""
+    if features is None or isinstance(features, Tensor):
+        raise InputError("features must be a list of torch tensors, one for every environment")
     if len(features) < 2:
         raise InputError(f"features of {len(features)} environment: give those of two or more, to compare them")
     for place, rows in enumerate(features):
@@ -24,7 +26,7 @@ def checked_features(features: Sequence[Tensor], fewest_rows: int = 1) -> Sequen
             )
         if rows.shape[0] < fewest_rows:
             raise InputError(
-                f"environment {place} has {rows.shape[0]} rows in this batch, and {fewest_rows} are needed: use a "
+                f"environment {place} has {rows.shape[0]} row(s) in this batch, and {fewest_rows} are needed: use a "
                 "larger batch"
             )
     return features

@@ -52,7 +52,7 @@ def g2dm_penalty(
     if slack <= 1:
         raise InputError(f"slack {slack} leaves no room above the largest loss: use a number above 1, such as 1.5")
     losses = one_against_rest_losses([discriminators(rows) for rows in checked_features(features)], swapped=True)
-    nadir = slack * losses.detach().amax() + NADIR_FLOOR
+    nadir = (slack * losses.detach().amax()).clamp_min(NADIR_FLOOR)
     return -torch.log(nadir - losses).mean()
 
 

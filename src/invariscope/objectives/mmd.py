@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -63,6 +64,8 @@ def _kernel(squares: Tensor, gammas: Sequence[float]) -> Tensor:
 @dataclass(frozen=True)
 class MMD(Objective):
     """Mean risk + weight · :func:`mmd_penalty`; ``gammas`` are the widths of its kernels, 1 / (2 · scale²) each."""
+
+    rows_at_once: ClassVar[int | None] = 256
 
     weight: float = 1.0
     gammas: tuple[float, ...] = GAMMAS

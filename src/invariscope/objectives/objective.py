@@ -20,6 +20,8 @@ Tensors = tuple[Tensor, ...]
 Named = dict[str, Tensor]
 Floats = NDArray[np.float64]
 
+NUMBER = int | float | np.integer | np.floating
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -54,6 +56,8 @@ class Objective:
     name: ClassVar[str] = ""
     #: Environments it needs to make sense
     fewest_environments: ClassVar[int] = 2
+    #: Rows of every environment that a batch had better hold, where the work grows with their square
+    rows_at_once: ClassVar[int | None] = None
     #: Representation and head are updated in turn, not together
     alternates: ClassVar[bool] = False
 
@@ -139,7 +143,7 @@ def objective_of(given: Any, weight: float | None = None, options: dict[str, Any
     """
     if isinstance(given, str):
         if given not in REGISTRY:
-            close = get_close_matches(given, REGISTRY, n=1)
+            close = get_close_matches(given.lower(), REGISTRY, n=1)
             hint = f' Did you mean "{close[0]}"?' if close else ""
             raise InputError(f'objective "{given}" is unknown: use one of {", ".join(sorted(REGISTRY))}.{hint}')
         given = REGISTRY[given]
@@ -147,9 +151,17 @@ def objective_of(given: Any, weight: float | None = None, options: dict[str, Any
         given = given()
     if not isinstance(given, Objective):
         raise InputError(f"an objective is a name or an invariscope.objectives object, not a {type(given).__name__}")
-    changes = dict(options or {}) if weight is None else {**(options or {}), "weight": float(weight)}
+    changes = dict(options or {})
+    if weight is not None and "weight" in changes:
+        raise InputError(
+            f"the penalty's weight is given twice, as {weight!r} and as {changes['weight']!r}: leave one out"
+        )
+    if weight is not None:
+        changes["weight"] = weight
     known = [field.name for field in fields(given)]
-    for name in changes:
+    for name, value in changes.items():
         if name not in known:
             raise InputError(f'objective "{given.name}" has no hyper-parameter "{name}": it has {", ".join(known)}')
-    return replace(given, **changes)
+        if type(getattr(given, name)) in (int, float) and not isinstance(value, NUMBER):
+            raise InputError(f'"{name}" of objective "{given.name}" is {value!r}: give a number')
+    return replace(given, **{name: float(value) if name == "weight" else value for name, value in changes.items()})

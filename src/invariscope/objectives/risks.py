@@ -28,12 +28,29 @@ def checked_task(task: str | None, logits: Sequence[Tensor], targets: Sequence[T
     """The task, found from the shapes if not given; environments must match in number and rows."""
     if task not in (None, *TASKS):
         raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
+    for name, given in (("logits", logits), ("targets", targets)):
+        if isinstance(given, Tensor) or not all(isinstance(part, Tensor) for part in given):
+            raise InputError(f"{name} must be a list of torch tensors, one for every environment")
     if not logits or len(logits) != len(targets):
         raise InputError(f"{len(logits)} environments of logits, but {len(targets)} of targets: give one of each")
     for scores, values in zip(logits, targets, strict=True):
         if len(scores) != len(values):
             raise InputError(f"{len(scores)} rows of logits, but {len(values)} of targets in one environment")
+        if not len(scores):
+            raise InputError("an environment has no rows: leave it out of the batch")
+    if task is None and task_of(logits, targets) == "regression" and _may_be_classes(targets):
+        raise InputError('float targets that are all 0 or 1 may be meant either way: say task="binary" or "regression"')
     return task or task_of(logits, targets)
+
+
+def _may_be_classes(targets: Sequence[Tensor]) -> bool:
+    """Whether the targets are zeros and ones, both of them."""
+    values = torch.cat([part.detach().reshape(-1) for part in targets])
+    zeros, ones = values == 0, values == 1
+    try:
+        return bool((zeros | ones).all() & zeros.any() & ones.any())
+    except RuntimeError:  # under vmap nobody can look at values
+        return False
 
 
 def row_losses(logits: Tensor, targets: Tensor, task: str) -> Tensor:
@@ -50,7 +67,7 @@ def row_losses(logits: Tensor, targets: Tensor, task: str) -> Tensor:
             return functional.cross_entropy(logits, targets.long(), reduction="none")
         return -(targets * functional.log_softmax(logits, dim=-1)).sum(dim=-1)
     scores = logits.reshape(logits.shape[0])
-    values = targets.to(scores.dtype)
+    values = targets.reshape(scores.shape).to(scores.dtype)
     if task == "binary":
         return functional.binary_cross_entropy_with_logits(scores, values, reduction="none")
     return (scores - values) ** 2

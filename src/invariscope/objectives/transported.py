@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -79,6 +80,7 @@ def checked_log_densities(log_densities: Sequence[Tensor] | None, logits: Sequen
             raise InputError(
                 f"log densities have shape {tuple(densities.shape)}: give {len(scores)} rows by {count} environments"
             )
+    log_densities = [torch.as_tensor(densities) for densities in log_densities]  # numpy, as log_densities_of gives it
     # where an environment has no density at all, a very small one keeps differences defined
     return [
         densities.detach().to(scores.dtype).clamp(min=-1e30)

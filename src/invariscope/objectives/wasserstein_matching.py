@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -141,6 +142,8 @@ class WassersteinMatching(Objective):
 
     ``entropy`` is relative to the mean squared distance of rows of different environments.
     """
+
+    rows_at_once: ClassVar[int | None] = 64
 
     weight: float = 1.0
     conditional: bool = True

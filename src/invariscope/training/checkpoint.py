@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.files import appearing
+from invariscope.files import write_atomically
 
 if TYPE_CHECKING:
     from invariscope.training.loop import Loop
@@ -31,12 +31,11 @@ class Checkpoint:
 
     def save(self, loop: Loop) -> None:
         """Write the state; an older one is replaced only when the new one is complete."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         tensors = {name: value.detach().contiguous().clone() for name, value in _state(loop)}
         about = {"format": FORMAT, "step": str(loop.step), "training": fingerprint(loop)}
-        with appearing(self.path) as temporary:
-            save_file(tensors, temporary, metadata=about)
+        write_atomically(self.path, save(tensors, metadata=about))
 
     def restore(self, loop: Loop) -> bool:
         """Put a stored state into a loop that was made in the same way; False if there is none yet."""

@@ -53,8 +53,10 @@ class Settings:
             value = getattr(self, name)
             if not (name == "batch_size" and value is None) and (not isinstance(value, int | np.integer) or value < 1):
                 raise InputError(f"{name} is {value!r}: give a whole number of at least 1")
-        if not self.learning_rate > 0 or not self.weight_decay >= 0:
-            raise InputError("learning_rate must be above 0 and weight_decay at least 0")
+        if not self.learning_rate > 0:
+            raise InputError(f"learning_rate is {self.learning_rate!r}: give a number above 0")
+        if not self.weight_decay >= 0:
+            raise InputError(f"weight_decay is {self.weight_decay!r}: give a number of at least 0")
         if self.optimiser not in ("adam", "sgd"):
             raise InputError(f'optimiser "{self.optimiser}" is unknown: use "adam" or "sgd"')
 

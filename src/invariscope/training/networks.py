@@ -15,8 +15,8 @@ from invariscope.errors import InputError
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "identity": nn.Identity}
 HALVES = (
-    "give a pair (representation, head), a module with attributes featurizer and classifier, "
-    "or an nn.Sequential that ends with an nn.Linear"
+    "give a pair (representation, head), a module with attributes featurizer and classifier or represent and head, "
+    "or an nn.Sequential that ends with an nn.Linear, whose outputs are logits (no sigmoid or softmax)"
 )
 
 
@@ -145,7 +145,11 @@ def convnet(shape: tuple[int, int, int], outputs: int) -> Halves:
 
 
 def halves_of(network: Any) -> Halves:
-    """Anybody's module in two halves.
+    """Anybody's module in two halves, representation and head.
+
+    It may be a pair of modules (representation, head), a module with attributes ``featurizer`` and ``classifier`` (as
+    DomainBed's have) or ``represent`` and ``head``, or an ``nn.Sequential`` that ends with an ``nn.Linear``. The head
+    gives logits: one column for regression and two classes, K for K classes.
 
     >>> halves_of(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))).head
     Linear(in_features=8, out_features=1, bias=True)
@@ -155,12 +159,13 @@ def halves_of(network: Any) -> Halves:
     if isinstance(network, tuple) and len(network) == 2 and all(isinstance(half, nn.Module) for half in network):
         return Halves(*network)
     if isinstance(network, nn.Module):
-        represent, head = (getattr(network, name, None) for name in ("featurizer", "classifier"))
-        if isinstance(represent, nn.Module) and isinstance(head, nn.Module):
-            return Halves(represent, head)
+        for names in (("featurizer", "classifier"), ("represent", "head")):
+            represent, head = (getattr(network, name, None) for name in names)
+            if isinstance(represent, nn.Module) and isinstance(head, nn.Module):
+                return Halves(represent, head)
         if isinstance(network, nn.Sequential) and len(network) > 1 and isinstance(network[-1], nn.Linear):
             return Halves(network[:-1], network[-1])
-    raise InputError(f"a {type(network).__name__} cannot be cut into representation and head: {HALVES}")
+    raise InputError(f"this network ({type(network).__name__}) cannot be cut into representation and head: {HALVES}")
 
 
 def widths_of(network: Halves, inputs: Tensor) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,10 @@ class Replicates:
     diverged: NDArray[np.bool_]
     parameters: Named
     _network: Halves
+
+    def __repr__(self) -> str:
+        seeds, weights = (len(np.unique(values)) for values in (self.seeds, self.weights))
+        return f"<Replicates: {len(self)} models by {self.objective.name}; {seeds} seeds, {weights} weights>"
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -99,6 +103,11 @@ def train_replicates(
     >>> len(many), many.weights[:4]
     (9, array([ 0.,  1., 10.,  0.]))
     """
+    for name, values in (("seeds", seeds), ("weights", () if weights is None else weights)):
+        if not isinstance(values, Iterable):
+            raise InputError(f"{name} is {values!r}: give a list, such as range(20) or (1, 10, 100)")
+    if isinstance(build, torch.nn.Module) or not callable(build):
+        raise InputError("build must be a function without arguments that makes a network: lambda: mlp(10, 1, (16,))")
     settings, chosen = settings or Settings(), [checked_seed(seed) for seed in seeds]
     draws = None if isinstance(rows, Rows) else list(rows)
     first = rows if isinstance(rows, Rows) else rows[0]

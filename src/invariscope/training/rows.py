@@ -48,6 +48,8 @@ class Rows:
         """
         if task not in TASKS:
             raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
+        if np.asarray(y).dtype.kind not in "biuf":
+            raise InputError("y holds text or objects: give numbers, or class codes 0, 1, ..., K - 1")
         inputs, values = torch.tensor(np.asarray(X), dtype=dtype), torch.tensor(np.asarray(y))  # copies
         if len(inputs) != len(values):
             raise InputError(f"X has {len(inputs)} rows, but y has {len(values)}")
@@ -73,6 +75,10 @@ class Rows:
             stacked=True,
         )
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{label}: {size}" for label, size in zip(self.labels, self.sizes, strict=True))
+        return f"<Rows for {self.task}; {sizes}{f'; {len(self.targets[0])} draws' if self.stacked else ''}>"
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """Rows of every environment."""
@@ -95,7 +101,7 @@ class Rows:
         for place, (size, label) in enumerate(zip(self.sizes, self.labels, strict=True)):
             count = max(1, round(share * size))
             if count >= size:
-                raise InputError(f'environment "{label}" has {size} rows: too few to hold some out')
+                raise InputError(f'environment "{label}" has {size} row(s): too few to hold some out')
             order = np.random.default_rng([seed, place, HELD_OUT]).permutation(size)
             out.append(torch.as_tensor(np.sort(order[:count])))
             kept.append(torch.as_tensor(np.sort(order[count:])))

@@ -32,8 +32,9 @@ class Schedule:
     restart: bool = False
 
     def __post_init__(self) -> None:
-        if self.wait < 0 or self.ramp < 0 or self.before < 0:
-            raise InputError("wait, ramp and before of a schedule are numbers of at least 0")
+        for name in ("wait", "ramp", "before"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} is {getattr(self, name)!r}: give a number of at least 0")
 
     @property
     def full_from(self) -> int:

@@ -29,8 +29,9 @@ BEFORE_THE_FIRST_STEP = 2**32 - 1  # random numbers of no step, and not those a 
 class Trained:
     """A trained network and how it got there.
 
-    ``history`` maps "step", "loss", "risk", "penalty" and, if rows were held out, "held_out" to arrays; ``kept_step``
-    is the step whose parameters the network has.
+    ``history`` maps "step", "risk", "penalty", "loss" and, if rows were held out, "held_out" to arrays. The loss is
+    what was minimised: risk + weight · penalty, divided by the weight where that is above 1. ``kept_step`` is the step
+    whose parameters the network has.
     """
 
     network: Halves
@@ -85,9 +86,10 @@ def train(
     network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype)
     if asleep:  # else layers that are not to train (a frozen BatchNorm) stay as they are
         network.train()
+    objective = objective_of(objective)
+    check_rows(rows, held_out, objective)
     objective = prepared(objective, rows, seed)
     program = Program(network, objective, rows.task, settings.schedule, settings.weight_decay)
-    check_rows(rows, held_out, objective)
     width, outputs = widths_of(network, rows.inputs[0])
     if outputs != rows.outputs:
         raise InputError(f"the network gives {outputs} outputs, but the target needs {rows.outputs}")
