@@ -184,7 +184,8 @@ def test_audits_judge_the_learned_representation(target: str, data: Data) -> Non
     by_hand = iv.regret(model.represent(data.X), getattr(data, target), data.env)
     found = report["regret"].per_environment
     for environment, expected in by_hand.per_environment.items():
-        assert found[environment].value == pytest.approx(expected.value, rel=1e-4)  # softmax heads: to convergence
+        # the audit puts columns in units of their spread first, where the heads of classes stop a little elsewhere
+        assert found[environment].value == pytest.approx(expected.value, abs=3e-4)
 
 
 def test_the_verdict_does_not_send_people_to_look_at_how_a_score_was_recorded(seed: int) -> None:

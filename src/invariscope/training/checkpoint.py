@@ -34,7 +34,7 @@ class Checkpoint:
         from safetensors.torch import save
 
         tensors = {name: value.detach().contiguous().clone() for name, value in _state(loop)}
-        about = {"format": FORMAT, "step": str(loop.step), "training": fingerprint(loop)}
+        about = {"format": FORMAT, "step": str(loop.step), "training": loop.identity}
         write_atomically(self.path, save(tensors, metadata=about))
 
     def restore(self, loop: Loop) -> bool:
@@ -52,7 +52,7 @@ class Checkpoint:
             raise InputError(f"{self.path}: not a readable checkpoint ({error})") from error
         if about.get("format") != FORMAT:
             raise InputError(f"{self.path} is not a checkpoint of a training: choose another file")
-        if about.get("training") != fingerprint(loop):
+        if about.get("training") != loop.identity:
             raise InputError(
                 f"{self.path} belongs to another training (network, data, objective, settings or seed differ): "
                 "delete it or choose another file"

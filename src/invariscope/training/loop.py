@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from invariscope.errors import InputError
 from invariscope.objectives.objective import Named, Tensors
 from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
-from invariscope.training.checkpoint import Checkpoint
+from invariscope.training.checkpoint import Checkpoint, fingerprint
 from invariscope.training.program import Program
 from invariscope.training.schedule import Schedule
 from invariscope.training.supply import Supply, mixed
@@ -93,6 +94,11 @@ class Loop:
         self.best_value = torch.full_like(self.full_weight, torch.inf, dtype=torch.float64)
         self.best_step = torch.zeros_like(self.full_weight, dtype=torch.int64)
         self.waited = torch.zeros_like(self.best_step)
+
+    @cached_property
+    def identity(self) -> str:
+        """What a checkpoint must match; made once, because it reads all rows."""
+        return fingerprint(self)
 
     def run(self, checkpoint: Checkpoint | None = None, progress: bool | Say = False, words: str = "training") -> Named:
         """Train to the last step, or until held-out rows have not gained for long; the parameters to keep."""
