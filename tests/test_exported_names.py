@@ -112,6 +112,12 @@ def test_functions_stay_functions_when_submodules_are_imported(name: str) -> Non
     assert run_fresh(script).strip() == "True"
 
 
+@pytest.mark.parametrize("name", ["estimators", "objectives", "torch", "training"])
+def test_rooms_with_torch_are_opened_on_first_use(name: str) -> None:
+    script = f"import sys, invariscope; print('torch' in sys.modules, invariscope.{name}.__name__)"
+    assert run_fresh(script).split() == ["False", f"invariscope.{name}"]
+
+
 def test_star_import_works() -> None:
     script = "from invariscope import *; print(callable(audit), callable(InvariantRegressor), __version__)"
     assert run_fresh(script).split() == ["True", "True", invariscope.__version__]

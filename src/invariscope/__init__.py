@@ -69,9 +69,12 @@ _MODULE_OF = {
     "InvariantRegressor": "estimators.regressor",
     "LeaveOneEnvironmentOut": "estimators.leave_one_environment_out",
 }
+_ROOMS = ("estimators", "objectives", "torch", "training")  # so that `iv.objectives.VREx` needs no second import
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return _import_module(f"{__name__}.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(_import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -206,7 +206,8 @@ def _next(
                 "rows) before you train an invariant model."
             )
         then = "if it is right," if names else "then"
-        return f"Next: {look}; {then} train an invariant model (invariscope train --objective vrex) or keep a head per {env_name}."
+        how = "train an invariant model (invariscope train --objective vrex)"
+        return f"Next: {look}; {then} {how} or keep a head per {env_name}."
     if state == CANNOT_TELL:
         known = _known(regret)
         unknown = [label for label in regret.labels if label not in known]
