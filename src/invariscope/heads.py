@@ -126,6 +126,16 @@ def fit_shared(
     return _newton(data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance)
 
 
+def pooled_scores(data: Environments, target: Target) -> Floats:
+    """Scores (n, n_scores) of the head fitted by ERM, every row counting the same, in the stored row order."""
+    outputs = loss_of(target).n_scores
+    theta = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0].reshape(outputs, -1)
+    scores = np.empty((len(data.X), outputs))
+    for block, design in data.blocks.designs(slice(0, len(data.X))):
+        scores[block] = design @ theta.T
+    return scores
+
+
 def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:
     """Sum of losses in every environment, each row judged by the head (F, E, P) that did not see its fold."""
     loss = loss_of(target)

@@ -13,9 +13,8 @@ from invariscope.criteria.registry import NEEDS
 from invariscope.criteria.regret import refuse_too_few_rows
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.heads import fit_shared
+from invariscope.heads import pooled_scores
 from invariscope.linear_head import LinearHead
-from invariscope.losses import loss_of
 from invariscope.model_outputs import numbered, own_names
 from invariscope.models import Split, split
 from invariscope.tables import matrix_of
@@ -183,14 +182,10 @@ def _predictions(parts: Split | None, X: Any, data: Environments, target: Target
 
 def _erm_predictions(data: Environments, target: Target) -> Floats:
     """Predictions of the linear head fitted on all rows, environments pooled, in the stored row order."""
-    loss = loss_of(target)
-    theta = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0].reshape(loss.n_scores, -1)
-    scores = np.empty((len(data.X), loss.n_scores))
-    for block, design in data.blocks.designs(slice(0, len(data.X))):
-        scores[block] = design @ theta.T
+    scores = pooled_scores(data, target)
     if target.task == "regression":
         return scores[:, 0]
-    return LinearHead(np.eye(loss.n_scores), np.zeros(loss.n_scores)).probabilities(scores)
+    return LinearHead(np.eye(scores.shape[1]), np.zeros(scores.shape[1])).probabilities(scores)
 
 
 def _inputs(

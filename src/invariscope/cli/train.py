@@ -159,15 +159,9 @@ def _objective(name: str, penalty: float | None) -> Objective:
     from invariscope.objectives import objective_of
 
     found = objective_of(name, penalty)
-    if penalty is not None and not _penalises(found):
+    if penalty is not None and not found.penalises:
         raise InputError(f"--objective {name} has no penalty: leave out --penalty")
     return found
-
-
-def _penalises(objective: Objective) -> bool:
-    from invariscope.objectives import Objective
-
-    return type(objective).penalty is not Objective.penalty
 
 
 def _shown(training: Training, model: InvariantEstimator, objective: Objective, seconds: float) -> RenderableType:
@@ -189,7 +183,7 @@ def _shown(training: Training, model: InvariantEstimator, objective: Objective, 
         wording.count(len(trained), "environment"),
         wording.count(len(training.columns), "column"),
         f"network of {', '.join(map(str, layers))}" if layers else "linear model",
-        objective.name + (f", penalty {objective.weight:g}" if _penalises(objective) else ""),
+        objective.name + (f", penalty {objective.weight:g}" if objective.penalises else ""),
     ]
     top.add_row(Text(f"Trained on {' · '.join(outline)}"), Text(wording.duration(seconds), style="dim"))
     losses = training.losses(model)

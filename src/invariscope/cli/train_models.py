@@ -77,9 +77,7 @@ class Training:
         """The model, trained on all environments but those left out."""
         kind = InvariantClassifier if self.target.classes else InvariantRegressor
         rows = ~_among(self.data, self.left_out)
-        # groups of dates or numbers are texts of a type of their own, which has no place in a file of the model
-        env = self.prepared.env[rows].map(lambda label: str(label) if isinstance(label, str) else label)
-        model: InvariantEstimator = kind(**settings).fit(self.X[rows], self.y[rows], env=env)
+        model: InvariantEstimator = kind(**settings).fit(self.X[rows], self.y[rows], env=self.prepared.env[rows])
         return model.set_params(progress=False)  # type: ignore[no-any-return]
 
     def losses(self, model: Any) -> dict[str, Floats]:

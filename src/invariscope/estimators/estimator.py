@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 ROWS_AT_ONCE = 4096  # hidden images are large: a hundred thousand of them at a time would not fit into memory
 
 
-class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
+class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Rows from several environments → a network whose predictions hold in all of them."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"env": True}
@@ -121,16 +122,16 @@ class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_, self.kept_step_ = int(trained.history["step"][-1]), trained.kept_step
         return self
 
+    @abstractmethod
     def _encoded(self, y: Array) -> tuple[Array, str, int]:
         """Targets as the training loop wants them, its word for the task, and the network's outputs."""
-        raise NotImplementedError
 
     def _target_units(self) -> tuple[float, float]:
         """Centre and spread of the target the network was trained on."""
         return 0.0, 1.0
 
     def _chosen_objective(self, labels: tuple[Any, ...]) -> Objective:
-        from invariscope.objectives import Objective, objective_of
+        from invariscope.objectives import objective_of
 
         if isinstance(self.objective, str) and self.objective == "auto":
             if len(labels) < 2:
@@ -138,7 +139,7 @@ class InvariantEstimator(BaseEstimator):  # type: ignore[misc]
                 warnings.warn(f"{found}: trained as plain ERM, which compares no environments", stacklevel=3)
             return objective_of("vrex" if len(labels) > 1 else "erm", self.penalty, self.options)
         objective = objective_of(self.objective, self.penalty, self.options)
-        if self.penalty and type(objective).penalty is Objective.penalty:
+        if self.penalty and not objective.penalises:
             raise InputError(f'objective "{objective.name}" has no penalty: leave penalty out')
         if not labels and objective.fewest_environments > 1:
             raise InputError(

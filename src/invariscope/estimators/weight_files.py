@@ -12,6 +12,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.estimators.networks import fitted_network
 from invariscope.files import write_atomically
+from invariscope.tensor_files import group, read_tensors
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -29,8 +30,6 @@ PLAN = {"outputs", "precision", "hidden", "activation", "dropout", "layers"}
 def store(estimator: InvariantEstimator, path: Path) -> Path:
     """Write a fitted estimator, whole or not at all."""
     numpy_files = _safetensors()
-    if not path.parent.is_dir():
-        raise InputError(f'cannot write {path}: there is no folder "{path.parent}". Create it first.')
     names = getattr(estimator, "feature_names_in_", None)
     fitted = {name: getattr(estimator, name) for name in (*NUMBERS, *TARGET) if hasattr(estimator, name)}
     about = {
@@ -53,16 +52,9 @@ def store(estimator: InvariantEstimator, path: Path) -> Path:
 def load(path: Path, expected: type[InvariantEstimator] | None, network: Any = None) -> Any:
     """Read an estimator of the expected class, or of either; everything in the file is checked before it is used."""
     _safetensors()
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: not a readable .safetensors file ({' '.join(str(error).split())})") from error
+    header, arrays = read_tensors(path, "numpy", ".safetensors file")
     if header.get("format") != FORMAT:
         raise InputError(
             f"{path} was not written by to_safetensors of an invariscope estimator: "
@@ -105,8 +97,8 @@ def _filled(kind: type[InvariantEstimator], about: dict[str, Any], arrays: dict[
     model.environments_ = tuple(about["environments"])
     if about["names"] is not None:
         model.feature_names_in_ = np.array([str(name) for name in about["names"]], dtype=object)
-    model.weights_ = _group(arrays, "weights")
-    model.history_ = _group(arrays, "history")
+    model.weights_ = group(arrays, "weights")
+    model.history_ = group(arrays, "history")
     for name in ARRAYS:
         if arrays[name].shape != (model.n_features_in_,):
             raise ValueError(f"{name} has shape {arrays[name].shape} for {model.n_features_in_} columns")
@@ -154,10 +146,6 @@ def _label_type(text: str) -> np.dtype[Any]:
     if found.kind not in f"{LABELS}O":
         raise ValueError(f"labels of type {text}")
     return found
-
-
-def _group(arrays: dict[str, Any], group: str) -> dict[str, Any]:
-    return {name[len(group) + 1 :]: value for name, value in arrays.items() if name.startswith(f"{group}/")}
 
 
 def _as_given(value: Any) -> Any:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from invariscope.errors import InputError
+from invariscope.objectives.risks import target_columns
 
 Integers = NDArray[np.intp]
 
@@ -59,7 +59,7 @@ def target_floats(inputs: Sequence[Tensor], targets: Sequence[Tensor], classes: 
         return tuple(targets)
     dtype = inputs[0].dtype if inputs[0].is_floating_point() else torch.get_default_dtype()
     if classes is not None and classes > 2:
-        return tuple(functional.one_hot(values.long(), classes).to(dtype) for values in targets)
+        return tuple(target_columns(values, "multiclass", classes, dtype) for values in targets)
     highest = max(int(values.max()) for values in targets)
     if highest > 1:
         raise InputError(f"targets hold class codes up to {highest}: say how many there are with classes=")

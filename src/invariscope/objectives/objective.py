@@ -64,6 +64,11 @@ class Objective:
     weight: float = 1.0
 
     @property
+    def penalises(self) -> bool:
+        """Whether it has a penalty at all, for a weight to count."""
+        return type(self).penalty is not Objective.penalty
+
+    @property
     def ratio_on(self) -> str | None:
         """Where density ratios are fitted: "x" (once, beforehand), "z" (refreshed while training) or not at all."""
         return None

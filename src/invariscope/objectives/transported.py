@@ -13,8 +13,7 @@ from torch import Tensor
 
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.heads import fit_shared
-from invariscope.losses import loss_of
+from invariscope.heads import pooled_scores
 from invariscope.objectives.objective import Objective
 from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import Units
@@ -59,13 +58,7 @@ def linear_scores(
     data = Environments(_pooled(rows), values, _codes(rows))
     data = Environments(Units.of(data, svd).apply(data.X), values, _codes(rows))
     classes = () if task == "regression" else tuple(range(max(int(values.max()) + 1, 2)))
-    target = Target(task, values, classes)
-    loss = loss_of(target)
-    theta = fit_shared(data, target, np.full(len(data), 1.0 / len(values))).theta[0].reshape(loss.n_scores, -1)
-    scores = np.empty((len(values), loss.n_scores))
-    for block, design in data.blocks.designs(slice(0, len(values))):
-        scores[block] = design @ theta.T
-    return _split(scores, rows)
+    return _split(pooled_scores(data, Target(task, values, classes)), rows)
 
 
 def checked_log_densities(log_densities: Sequence[Tensor] | None, logits: Sequence[Tensor]) -> list[Tensor]:

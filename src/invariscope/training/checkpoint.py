@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.files import write_atomically
+from invariscope.tensor_files import group, read_tensors
 
 if TYPE_CHECKING:
     from invariscope.training.loop import Loop
@@ -39,17 +40,11 @@ class Checkpoint:
 
     def restore(self, loop: Loop) -> bool:
         """Put a stored state into a loop that was made in the same way; False if there is none yet."""
-        from safetensors import SafetensorError, safe_open
-
         if not self.path.exists():
             if not self.path.parent.is_dir():
                 raise InputError(f'cannot write {self.path}: there is no folder "{self.path.parent}". Create it first.')
             return False
-        try:
-            with safe_open(self.path, framework="pt") as file:
-                about, tensors = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{self.path}: not a readable checkpoint ({error})") from error
+        about, tensors = read_tensors(self.path, "pt", "checkpoint")
         if about.get("format") != FORMAT:
             raise InputError(f"{self.path} is not a checkpoint of a training: choose another file")
         if about.get("training") != loop.identity:
@@ -83,12 +78,12 @@ def fingerprint(loop: Loop) -> str:
 
 
 def _state(loop: Loop) -> Iterator[tuple[str, Tensor]]:
-    for group in ("parameters", "buffers", "adversary", "memory", "best", "last"):
-        for name, value in getattr(loop, group).items():
-            yield f"{group}/{name}", value
-    for group in ("densities", "held_out_densities"):
-        for place, value in enumerate(getattr(loop, group)):
-            yield f"{group}/{place}", value
+    for kind in ("parameters", "buffers", "adversary", "memory", "best", "last"):
+        for name, value in getattr(loop, kind).items():
+            yield f"{kind}/{name}", value
+    for kind in ("densities", "held_out_densities"):
+        for place, value in enumerate(getattr(loop, kind)):
+            yield f"{kind}/{place}", value
     for name in NUMBERS:
         yield name, getattr(loop, name)
     for name, values in loop.history.items():
@@ -102,30 +97,22 @@ def _state(loop: Loop) -> Iterator[tuple[str, Tensor]]:
 def _restore(loop: Loop, tensors: Mapping[str, Tensor], step: int) -> None:
     loop.step = step
     with torch.no_grad():
-        for group in ("parameters", "buffers", "adversary"):  # in place: optimiser and network hold on to them
-            for name, value in getattr(loop, group).items():
-                value.copy_(tensors[f"{group}/{name}"])
-    loop.memory = _group(tensors, "memory")
-    loop.best = _group(tensors, "best")
-    loop.last = _group(tensors, "last")
-    loop.densities = tuple(value for _, value in sorted(_group(tensors, "densities").items(), key=_number))
-    loop.held_out_densities = tuple(
-        value for _, value in sorted(_group(tensors, "held_out_densities").items(), key=_number)
+        for kind in ("parameters", "buffers", "adversary"):  # in place: optimiser and network hold on to them
+            for name, value in getattr(loop, kind).items():
+                value.copy_(tensors[f"{kind}/{name}"])
+    loop.memory = group(tensors, "memory")
+    loop.best = group(tensors, "best")
+    loop.last = group(tensors, "last")
+    loop.densities, loop.held_out_densities = (
+        tuple(found[str(place)] for place in range(len(found)))
+        for found in (group(tensors, "densities"), group(tensors, "held_out_densities"))
     )
     for name in NUMBERS:
         setattr(loop, name, tensors[name])
-    loop.history = {name: list(values) for name, values in _group(tensors, "history").items()}
+    loop.history = {name: list(values) for name, values in group(tensors, "history").items()}
     state = loop.optimiser.state_dict()
     state["state"] = {}
-    for name, value in _group(tensors, "optimiser").items():
+    for name, value in group(tensors, "optimiser").items():
         place, _, what = name.partition("/")
         state["state"].setdefault(int(place), {})[what] = value
     loop.optimiser.load_state_dict(state)
-
-
-def _group(tensors: Mapping[str, Tensor], group: str) -> dict[str, Tensor]:
-    return {name[len(group) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{group}/")}
-
-
-def _number(item: tuple[str, Any]) -> int:
-    return int(item[0])

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
@@ -129,6 +131,10 @@ class Loop:
             if self.step == settings.steps and self.step % settings.check_every:
                 self._look()  # never stored: a training that goes on for more steps does not look here
         return self.best if stops_early else {name: value.detach() for name, value in self._kept().items()}
+
+    def told(self) -> dict[str, NDArray[Any]]:
+        """The history as arrays."""
+        return {name: torch.stack(values).double().numpy() for name, values in self.history.items()}
 
     def _update(self, own: Named, against: Named) -> None:
         for name, parameter in self.parameters.items():

@@ -17,11 +17,11 @@ from invariscope.errors import InputError
 from invariscope.objectives.objective import Named, Objective
 from invariscope.progress import Say
 from invariscope.training.loop import Loop, Settings
-from invariscope.training.networks import Halves, halves_of, widths_of
+from invariscope.training.networks import Halves, halves_of
 from invariscope.training.program import Program
 from invariscope.training.rows import Rows
 from invariscope.training.supply import Supply
-from invariscope.training.train import adversary_of, check_rows, checked_seed, prepared
+from invariscope.training.train import adversary_of, checked_seed, checked_width, prepared
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def train_replicates(
     settings, chosen = settings or Settings(), [checked_seed(seed) for seed in seeds]
     draws = None if isinstance(rows, Rows) else list(rows)
     first = rows if isinstance(rows, Rows) else rows[0]
-    objective = prepared(objective, first, chosen[0])
+    held_out_first = held_out if isinstance(held_out, Rows | None) else held_out[0]
+    objective = prepared(objective, first, held_out_first, chosen[0])
     if draws is not None and type(objective).fitted is not Objective.fitted:
         raise InputError(f'objective "{objective.name}" takes numbers from the data: give rows that all models share')
     each = [objective.weight] if weights is None else [float(weight) for weight in weights]
@@ -120,14 +121,10 @@ def train_replicates(
     every_seed = [seed for seed in chosen for _ in each]
     networks = [_built(build, seed).to(first.inputs[0].dtype) for seed in chosen]
     refuse_state(networks[0])
-    width, outputs = widths_of(networks[0], first.inputs[0])
-    if outputs != first.outputs:
-        raise InputError(f"the network gives {outputs} outputs, but the target needs {first.outputs}")
+    width = checked_width(networks[0], first)
     held_out_rows = _of_every_model(held_out, len(chosen), len(each))
     train_rows = _of_every_model(rows, len(chosen), len(each))
     assert train_rows is not None
-    check_rows(train_rows, held_out_rows, objective)
-
     stacked, _ = stack_module_state([networks[place] for place in range(len(chosen)) for _ in each])
     adversaries = [adversary_of(objective, width, first, seed) for seed in every_seed]
     program = Program(
@@ -144,7 +141,7 @@ def train_replicates(
         buffers={},
     )
     kept = loop.run(None, progress, f"training {len(every_seed)} models by {objective.name}")
-    history = {name: torch.stack(values).double().numpy() for name, values in loop.history.items()}
+    history = loop.told()
     last = history["loss"][-1]
     return Replicates(
         seeds=np.array(every_seed),

@@ -86,13 +86,9 @@ def train(
     network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype)
     if asleep:  # else layers that are not to train (a frozen BatchNorm) stay as they are
         network.train()
-    objective = objective_of(objective)
-    check_rows(rows, held_out, objective)
-    objective = prepared(objective, rows, seed)
+    objective = prepared(objective, rows, held_out, seed)
     program = Program(network, objective, rows.task, settings.schedule, settings.weight_decay)
-    width, outputs = widths_of(network, rows.inputs[0])
-    if outputs != rows.outputs:
-        raise InputError(f"the network gives {outputs} outputs, but the target needs {rows.outputs}")
+    width = checked_width(network, rows)
     loop = Loop(
         program,
         Supply(program, rows, held_out, (seed,), settings.batch_size, lifted=False),
@@ -113,14 +109,14 @@ def train(
         for name, tensor in (*network.named_parameters(), *network.named_buffers()):
             if name in kept:
                 tensor.copy_(kept[name])
-    history = {name: torch.stack(values).double().numpy() for name, values in loop.history.items()}
     kept_step = int(loop.best_step) if held_out is not None else loop.step
-    return Trained(network.eval(), objective, history, kept_step)
+    return Trained(network.eval(), objective, loop.told(), kept_step)
 
 
-def prepared(objective: Any, rows: Rows, seed: int) -> Objective:
-    """The objective with what it takes from the data."""
+def prepared(objective: Any, rows: Rows, held_out: Rows | None, seed: int) -> Objective:
+    """The objective with what it takes from the data; data that cannot be trained on are refused."""
     plain = objective_of(objective)
+    check_rows(rows, held_out, plain)
     if not plain.weight >= 0:
         raise InputError(f"the penalty's weight is {plain.weight}: give a number of at least 0")
     if type(plain).fitted is Objective.fitted:
@@ -148,6 +144,14 @@ def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
             "held-out rows must come from the training environments "
             f"({', '.join(map(str, rows.labels))}), not from {', '.join(map(str, held_out.labels))}"
         )
+
+
+def checked_width(network: Halves, rows: Rows) -> int:
+    """Columns of the features, if the logits are as many as the target needs."""
+    width, outputs = widths_of(network, rows.inputs[0])
+    if outputs != rows.outputs:
+        raise InputError(f"the network gives {outputs} outputs, but the target needs {rows.outputs}")
+    return width
 
 
 def adversary_of(objective: Objective, width: int, rows: Rows, seed: int) -> dict[str, Tensor]:
