@@ -432,3 +432,14 @@ def test_leverages_are_capped() -> None:
     fitted = fit_own(data, target)
     outer, _ = score_covariances(data, target, fitted.theta, spectrum(fitted.hessian).inverse_root())
     assert np.isfinite(outer).all()
+
+
+def test_the_pooled_head_gives_the_pooled_scores_in_the_users_own_columns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 3)) * [1.0, 10.0, 0.1] + [2000.0, 5.0, 0.0]  # the first is moved to zero inside
+    env = np.repeat(["a", "b"], 200)
+    for y in (X @ [1.0, 0.2, 3.0] + rng.normal(size=400), (rng.random(400) < 0.4).astype(float)):
+        data = Environments(X, y, env)
+        target = target_of(data)
+        head = heads.pooled_head(data, target)
+        np.testing.assert_allclose(head.scores(data.X), heads.pooled_scores(data, target), rtol=1e-8, atol=1e-8)

@@ -33,8 +33,8 @@ def test_everything_is_there_for_a_linear_model(seed: int) -> None:
     model = LinearRegression().fit(X, y)
     found = gather(model, X, y, env)
     assert isinstance(found, Material)
-    assert set(found.has) == set(NEEDS) - {"probabilities"}
-    assert set(found.lacks) == {"probabilities"}
+    assert set(found.has) == set(NEEDS) - {"probabilities", "network"}
+    assert set(found.lacks) == {"probabilities", "network"}
     assert set(found.has) & set(found.lacks) == set()
     assert found.task == "regression"
     np.testing.assert_allclose(found.has["predictions"], model.predict(X))  # in the user's order
@@ -133,9 +133,11 @@ def test_weights_are_handed_on(seed: int) -> None:
 def test_what_is_missing_has_a_reason(model: Any, missing: set[str], reason: str, seed: int) -> None:
     X, y, env, _ = table(seed)
     found = gather(model(X), X, y, env)
-    assert set(found.lacks) == missing
-    assert missing & set(found.has) == set()
-    assert all(reason in text for text in found.lacks.values())
+    assert set(found.lacks) == {*missing, "head", "network"}
+    assert set(found.lacks) & set(found.has) == set()
+    assert all(reason in found.lacks[name] for name in missing)
+    assert "not linear" in found.lacks["head"]
+    assert "torch" in found.lacks["network"]
 
 
 def test_inputs_that_are_no_numbers_are_no_reason_to_stop(seed: int) -> None:
@@ -182,3 +184,45 @@ def test_the_users_arrays_are_left_alone(seed: int) -> None:
     iv.audit(None, values, target, where, n_boot=99)
     for now, then in zip((values, target, where), before, strict=True):
         np.testing.assert_array_equal(now, then)
+
+
+def test_outputs_of_the_head_follow_the_order_of_the_targets_classes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(300, 2)), np.repeat(["a", "b"], 150)
+    y = np.array(["low", "mid", "top"])[rng.integers(0, 3, 300)]
+    weight, bias = rng.normal(size=(3, 2)), rng.normal(size=3)
+
+    def audited(order: list[int]) -> Any:
+        names = np.array(["low", "mid", "top"])[order]
+        given = iv.Split(
+            lambda X: X, head=iv.LinearHead(weight[order], bias[order]), task="classification", classes=names.tolist()
+        )
+        return gather(given, X, y, env)
+
+    plain, turned = audited([0, 1, 2]), audited([2, 0, 1])
+    np.testing.assert_allclose(plain.has["head"].weight, turned.has["head"].weight)
+    np.testing.assert_allclose(plain.has["head"].bias, turned.has["head"].bias)
+    standard = plain.data.original(plain.data.X)
+    np.testing.assert_allclose(plain.has["head"].scores(standard), X @ weight.T + bias, atol=1e-10)
+
+
+def test_a_head_for_the_first_of_two_classes_is_turned_round(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env, y = rng.normal(size=(200, 1)), np.repeat(["a", "b"], 100), np.tile(["no", "yes"], 100)
+    for classes, sign in ((["no", "yes"], 1.0), (["yes", "no"], -1.0)):
+        given = iv.Split(lambda X: X, head=iv.LinearHead([[2.0]], 0.5), task="classification", classes=classes)
+        found = gather(given, X, y, env)
+        np.testing.assert_allclose(
+            found.has["head"].scores(found.data.original(found.data.X)), sign * (2 * X + 0.5), atol=1e-10
+        )
+
+
+def test_without_a_model_the_head_is_the_pooled_one_and_without_a_linear_step_there_is_none(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(200, 2)), np.repeat(["a", "b"], 100)
+    y = X @ [1.0, -2.0] + 0.1 * rng.normal(size=200)
+    head = gather(None, X, y, env).has["head"]
+    np.testing.assert_allclose(head.weight[0] / X.std(axis=0), [1.0, -2.0], atol=0.1)
+    no_head = gather(iv.Split(lambda X: X, lambda X: X[:, 0]), X, y, env)
+    assert "head" not in no_head.has
+    assert "not linear" in no_head.lacks["head"]

@@ -24,6 +24,7 @@ from invariscope.criteria.regret import regret  # noqa: F401
 from invariscope.criteria.risk_variance import risk_variance  # noqa: F401
 from invariscope.criteria.transport_gap import transport_gap  # noqa: F401
 from invariscope.criteria.worst_environment_risk import worst_environment_risk  # noqa: F401
+from invariscope.algorithm_needed import algorithm_needed
 from invariscope.errors import InputError
 from invariscope.files import write_atomically
 from invariscope.material import Material, gather
@@ -74,7 +75,8 @@ class Audit:
     """The outcome of :func:`invariscope.audit`: a verdict, all results, and ways to show them.
 
     ``results`` maps criteria to results, and ``audit["regret"]`` is short for ``audit.results["regret"]``;
-    ``left_out`` says which criteria could not be computed, and why.
+    ``left_out`` says which criteria could not be computed, and why. ``algorithm`` answers whether an algorithm for
+    unseen environments (OOD) is needed, from the influence index.
     """
 
     state: str
@@ -85,11 +87,12 @@ class Audit:
     data: AuditedData
     settings: Settings
     notes: tuple[str, ...] = field(default=())
+    algorithm: str = ""
 
     @property
     def verdict(self) -> str:
         """The verdict as one paragraph."""
-        return str(Verdict(self.state, self.headline, self.sentences))
+        return str(Verdict(self.state, self.headline, (*self.sentences, *filter(None, [self.algorithm]))))
 
     def __getitem__(self, name: str) -> Any:
         """The result of one criterion."""
@@ -108,7 +111,8 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON."""
         return {
-            "verdict": {"state": self.state, "headline": self.headline, "sentences": list(self.sentences)},
+            "verdict": {"state": self.state, "headline": self.headline, "sentences": list(self.sentences)}
+            | {"algorithm": self.algorithm},
             "results": {name: result.to_dict() for name, result in self.results.items()},
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
@@ -282,6 +286,14 @@ def audit(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         ),
         notes=material.notes,
+        algorithm=algorithm_needed(
+            results.get("influence_index"),
+            verdict.state,
+            alpha=alpha,
+            margin=margin,
+            env_name=material.data.env_name,
+            trained_by=material.trained_by,
+        ),
     )
 
 

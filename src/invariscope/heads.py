@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from invariscope.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.environments import Environments
 from invariscope.linear_algebra import spectrum
+from invariscope.linear_head import LinearHead
 from invariscope.losses import loss_of, score_rows
 from invariscope.moments import moments_of, refuse_out_of_range
 from invariscope.resampling import fold_of_rows
@@ -126,14 +127,26 @@ def fit_shared(
     return _newton(data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance)
 
 
+def pooled_head(data: Environments, target: Target) -> LinearHead:
+    """The head fitted by ERM, every row counting the same, in the user's own columns."""
+    theta = _pooled(data, target)
+    return LinearHead(theta[:, 1:], theta[:, 0] - theta[:, 1:] @ data.blocks.shift)
+
+
 def pooled_scores(data: Environments, target: Target) -> Floats:
-    """Scores (n, n_scores) of the head fitted by ERM, every row counting the same, in the stored row order."""
-    outputs = loss_of(target).n_scores
-    theta = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0].reshape(outputs, -1)
+    """Scores (n, n_scores) of :func:`pooled_head`, in the stored row order."""
+    theta = _pooled(data, target)
+    outputs = len(theta)
     scores = np.empty((len(data.X), outputs))
     for block, design in data.blocks.designs(slice(0, len(data.X))):
         scores[block] = design @ theta.T
     return scores
+
+
+def _pooled(data: Environments, target: Target) -> Floats:
+    """(n_scores, p) coefficients of the pooled head, intercepts first."""
+    shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
+    return shared.theta[0].reshape(loss_of(target).n_scores, -1)
 
 
 def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:

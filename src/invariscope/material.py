@@ -13,7 +13,7 @@ from invariscope.criteria.registry import NEEDS
 from invariscope.criteria.regret import refuse_too_few_rows
 from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.heads import pooled_scores
+from invariscope.heads import pooled_head, pooled_scores
 from invariscope.linear_head import LinearHead
 from invariscope.model_outputs import numbered, own_names
 from invariscope.models import Split, split
@@ -41,6 +41,7 @@ class Material:
     model: str
     representation: str
     learned: bool  # whether its columns are made by the model, not by the user
+    trained_by: str = "erm"  # the objective it was trained with, where that is known
     notes: tuple[str, ...] = field(default=())
 
 
@@ -77,9 +78,17 @@ def gather(
     _refuse_unknown_classes(data, parts)
     target = target_of(data, task)
     refuse_too_few_rows(data, target)
-    head = None if parts is None or parts.head is None else _rescaled(parts.head, centre, scale)
+    head = None if parts is None or parts.head is None else _rescaled(_ordered(parts, target), centre, scale)
     has: dict[str, Any] = {"representation": data, "target": target}
     lacks: dict[str, str] = {}
+    if "network" in needs:
+        lacks["network"] = "needs a torch model"
+    if "head" in needs:
+        top = pooled_head(data, target) if parts is None else head
+        if top is not None:
+            has["head"] = top
+        else:
+            lacks["head"] = "needs a linear head; the model's last step is not linear"
 
     predictions = _predictions(parts, X, data, target)
     judged = None
@@ -153,6 +162,20 @@ def _standardised(Z: NDArray[Any], weight: Any) -> tuple[Floats, Floats, Floats]
     centre = np.where(np.isfinite(centre), centre, 0.0)
     scale = np.where(np.isfinite(scale) & (scale > 1e-12 * np.abs(centre)), scale, 1.0)
     return standard / scale, centre, scale
+
+
+def _ordered(parts: Split, target: Target) -> LinearHead:
+    """The model's head with its outputs in the order of the target's classes."""
+    head = parts.head
+    assert head is not None
+    if parts.classes is None or tuple(parts.classes) == tuple(target.classes) or not target.classes:
+        return head
+    if head.n_outputs == 1:  # the log-odds of the other class
+        return LinearHead(-head.weight, -head.bias)
+    if len(parts.classes) != head.n_outputs or any(label not in parts.classes for label in target.classes):
+        return head
+    order = [parts.classes.index(label) for label in target.classes]
+    return LinearHead(head.weight[order], head.bias[order])
 
 
 def _rescaled(head: LinearHead, centre: Floats, scale: Floats) -> LinearHead:

@@ -237,6 +237,37 @@ class EnvironmentResult(Result):
     unit: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class WorstCaseResult(Result):
+    """Worst-case loss curve; see :func:`invariscope.worst_case`.
+
+    ``value`` is the worst-case loss at half the ``unit``. ``loss``, ``lower``, ``upper`` and ``gamma`` belong to
+    ``radii``; ``band`` (2, n) is the curve's pointwise 95 % bootstrap band. ``of`` names the loss, ``exact`` says
+    whether the whole curve is exact or a lower bound; further losses on the same radii are in ``others``. With
+    environments, ``apart`` holds how far each of ``labels`` is from all others together, and ``distances`` [a, b] how
+    far from each other, in the same units as ``radii``.
+    """
+
+    radii: Floats = field(repr=False)
+    loss: Floats = field(repr=False)
+    lower: Floats = field(repr=False)
+    upper: Floats = field(repr=False)
+    gamma: Floats = field(repr=False)
+    band: Floats = field(repr=False)
+    unit: float
+    of: str
+    exact: bool
+    others: Mapping[str, WorstCaseResult] = field(repr=False, default_factory=dict)
+    labels: tuple[Label, ...] = ()
+    apart: Floats = field(repr=False, default_factory=lambda: np.empty(0))
+    distances: Floats = field(repr=False, default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def relative(self) -> Floats:
+        """The radii in multiples of ``unit``."""
+        return np.asarray(self.radii / self.unit)
+
+
 def plain(value: Any) -> Any:
     """Turn results into what JSON can hold."""
     if isinstance(value, np.ndarray):

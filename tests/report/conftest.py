@@ -189,6 +189,7 @@ def build(
         state=state,
         headline=headline,
         sentences=sentences,
+        algorithm="An OOD algorithm is worth trying: the hospitals pull the head apart far more than chance does.",
         verdict=" ".join((headline, *sentences)),
         results={name: result for name, result in results.items() if name not in without},
         left_out={"worst_case": "needs a torch model."} | dict.fromkeys(without, "was not asked for."),

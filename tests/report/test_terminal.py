@@ -31,11 +31,11 @@ def test_everything_at_a_glance(audit: SimpleNamespace) -> None:
     lines = [line.rstrip() for line in text.splitlines()]
     assert re.fullmatch(r"920 rows · 4 environments · 13 features · linear head, log-loss +0:00:02", lines[0])
     assert lines[2] == f"   NOT INVARIANT   {audit.headline}"
-    assert [line.strip() for line in lines[3:6]] == list(audit.sentences)
-    assert lines[7].split() == ["hospital", "rows", "shared", "own", "head", "regret", "ECE", "overlap"]
-    assert lines[8].split(maxsplit=4)[:4] == ["Switzerland", "123", "0.581", "0.421"]
-    assert lines[8].endswith("+38 % (21 … 60)  0.19  weak: 31 of 123 rows effective")
-    assert lines[11].strip().startswith("Cleveland")
+    assert [line.strip() for line in lines[3:7]] == [*audit.sentences, audit.algorithm]
+    assert lines[8].split() == ["hospital", "rows", "shared", "own", "head", "regret", "ECE", "overlap"]
+    assert lines[9].split(maxsplit=4)[:4] == ["Switzerland", "123", "0.581", "0.421"]
+    assert lines[9].endswith("+38 % (21 … 60)  0.19  weak: 31 of 123 rows effective")
+    assert lines[12].strip().startswith("Cleveland")
     said = " ".join(text.split())
     assert "DRIC 0.83 (0.61 … 1.1) against 0.11 … 0.49 when shuffled (the page says what it can tell), V" in said
     assert re.search(r"V −1\.20 against −3\.\d+ … −2\.\d+ when shuffled\.", said)

@@ -17,6 +17,8 @@ NEEDS = {
     "probabilities": "class probabilities",
     "scores": "predictions on a scale: numbers or class probabilities, not votes",
     "baseline": "a baseline predictor",
+    "head": "a linear head: a model whose last step is linear",
+    "network": "a torch model, through which gradients can be taken",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from invariscope import wording
 from invariscope.files import write_atomically
-from invariscope.report import charts, heat_maps, record, sections, style, transport_section
+from invariscope.report import charts, curves, heat_maps, record, sections, style, transport_section, worst_case_section
 from invariscope.report.data import Audited
 
 DRAWINGS: dict[str, Callable[..., Any]] = {
@@ -18,6 +18,8 @@ DRAWINGS: dict[str, Callable[..., Any]] = {
     "overlaps": heat_maps.overlaps,
     "bars": charts.bars,
     "histogram": charts.histogram,
+    "main_curve": curves.main_curve,
+    "side_by_side": curves.side_by_side,
 }
 
 
@@ -31,6 +33,7 @@ def render(audit: Audited) -> str:
         transport_section.transport(audit, figure),
         sections.drivers(audit, figure),
         sections.influence(audit, figure),
+        worst_case_section.worst_case(audit, figure),
         sections.criteria(audit),
         sections.left_out(audit),
         sections.provenance(audit),

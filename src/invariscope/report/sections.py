@@ -37,7 +37,7 @@ def section(kicker: str, finding: str, body: str) -> str:
 def banner(audit: Audited) -> str:
     """The verdict: state, headline, at most three sentences, and the numbers that it rests on."""
     sentences = [s for s in audit.sentences if s] or [audit.verdict]
-    told = "".join(f"<p>{escaped(sentence)}</p>\n" for sentence in sentences if sentence)
+    told = "".join(f"<p>{escaped(sentence)}</p>\n" for sentence in (*sentences, audit.algorithm) if sentence)
     facts = "".join(
         f"<div><dt>{escaped(what)}</dt><dd>{escaped(value)}</dd></div>\n" for what, value in record.facts(audit)
     )

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from invariscope import wording
-from invariscope.report import data, record, transport
+from invariscope.report import data, record, transport, worst_case
 from invariscope.report.data import Audited, EnvironmentRow
 
 #: Environments shown; the frame has them all.
@@ -48,8 +48,9 @@ def _verdict(audit: Audited) -> list[RenderableType]:
     first = Text.assemble(
         (f" {state} ", STATE_STYLES.get(state, "bold")), "  ", (wording.clean(audit.headline), "bold")
     )
-    sentences = [wording.clean(s) for s in audit.sentences if s] or [wording.clean(audit.verdict)]
-    return [_indented(first), *(_indented(Text(sentence)) for sentence in sentences)]
+    sentences = [s for s in audit.sentences if s] or [audit.verdict]
+    told = [wording.clean(sentence) for sentence in (*sentences, audit.algorithm) if sentence]
+    return [_indented(first), *(_indented(Text(sentence)) for sentence in told)]
 
 
 def _environments(audit: Audited, rows: Sequence[EnvironmentRow]) -> RenderableType:
@@ -92,6 +93,7 @@ def _footnotes(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> list[Rendera
     lines = [
         *((wording.MISSING, reason) for reason in record.reasons(audit, rows)),
         ("Transport gap:", transport.in_short(audit)),
+        ("Worst case:", worst_case.in_short(audit)),
         ("Published criteria:", _published(audit)),
         ("Classical criteria, of the model's own predictions:", _classical(audit)),
         *(("Note:", note) for note in record.notes(audit)),

@@ -1,0 +1,98 @@
+"""Worst-case curves: a line with its band over the distance, and under it how far each environment is.
+
+What is drawn comes ready from :mod:`.worst_case`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from invariscope.report.charts import CALM, CLOUD, INK, MUTED, NARROW, OVER, WIDE, WIDER, room_for, styled
+from invariscope.report.worst_case import Curve, WorstCase
+
+#: Height of the main curve, of a small one, and of the line of one environment.
+MAIN, SMALL, STEP = 210, 150, 20
+#: Pixels for the numbers and the title of a vertical axis.
+AXIS = 52.0
+
+
+def main_curve(data: WorstCase, *, narrow: bool = False) -> alt.TopLevelMixin:
+    """The headline's loss with its band; under it, one line for every environment with its distance as a dot."""
+    limit = 110.0 if narrow else 200.0
+    names = tuple(tick.name for tick in data.ticks)
+    left = max(AXIS, room_for(names, limit)) if names else AXIS
+    width = (NARROW if narrow else WIDE) - left - 14
+    curve = data.curves[0]
+    scale = _scale(data)
+    above = _lines(curve, scale, data, left).properties(width=width, height=MAIN)
+    if not names:
+        return styled(above, narrow, fit=False)
+    values = [{"name": tick.name, "place": tick.place} for tick in data.ticks]
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        x=alt.X("place:Q", scale=scale, axis=None),
+        y=alt.Y(
+            "name:N",
+            sort=None,
+            title=None,
+            axis=alt.Axis(labelLimit=limit / WIDER, minExtent=left, maxExtent=left),
+        ),
+    )
+    stems = base.mark_rule(color=CLOUD, strokeWidth=1.5).encode(x2=alt.datum(0))
+    dots = base.mark_circle(color=OVER, size=64, opacity=1)
+    strip = alt.layer(stems, dots).properties(width=width, height=STEP * len(values))
+    return styled(alt.vconcat(above, strip, spacing=8), narrow, fit=False)
+
+
+def side_by_side(data: WorstCase, *, narrow: bool = False) -> alt.TopLevelMixin:
+    """All losses beside each other (on a phone below each other), with the furthest environment marked in each."""
+    count = len(data.curves)
+    across = 1 if narrow else count
+    width = ((NARROW if narrow else WIDE) - 12 * (across - 1)) / across - AXIS - 8
+    scale = _scale(data)
+    panels = [
+        _lines(curve, scale, data, AXIS, furthest_only=True).properties(width=width, height=SMALL)
+        for curve in data.curves
+    ]
+    joined = alt.vconcat(*panels, spacing=14) if narrow else alt.hconcat(*panels, spacing=12)
+    return styled(joined.resolve_scale(x="independent", y="independent"), narrow, fit=False)
+
+
+def _scale(data: WorstCase) -> alt.Scale:
+    last = float(data.curves[0].places[-1])
+    return alt.Scale(domain=[0, max([last, *(tick.place for tick in data.ticks)])], nice=False)
+
+
+def _lines(curve: Curve, scale: alt.Scale, data: WorstCase, left: float, furthest_only: bool = False) -> alt.LayerChart:
+    values = [
+        {
+            "place": float(p),
+            "value": float(v) * curve.factor,
+            "low": float(a) * curve.factor,
+            "high": float(b) * curve.factor,
+        }
+        for p, v, a, b in zip(curve.places, curve.value, curve.low, curve.high, strict=True)
+    ]
+    title = "distance of the shift (1 = R)" if furthest_only else "distance of the shift (in units of R, see below)"
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        x=alt.X("place:Q", scale=scale, title=title, axis=alt.Axis(tickCount=4 if furthest_only else 7))
+    )
+    axis = alt.Axis(tickCount=5, grid=True, minExtent=left, maxExtent=left, titleAnchor="start")
+    height = alt.Scale(zero=True, nice=True, domainMax=100) if curve.of == "zero_one" else alt.Scale(zero=True)
+    band = base.mark_area(color=CLOUD, opacity=0.45).encode(
+        y=alt.Y("low:Q", scale=height, title=None, axis=axis), y2="high:Q"
+    )
+    line = base.mark_line(color=CALM, strokeWidth=2.2).encode(y=alt.Y("value:Q", scale=height))
+    ticks = data.ticks[:1] if furthest_only else data.ticks
+    marks: list[Any] = [band, line]
+    if ticks:
+        marks.insert(
+            0,
+            alt.Chart(alt.InlineData(values=[{"place": tick.place} for tick in ticks]))
+            .mark_rule(color=OVER, strokeDash=[3, 3], strokeWidth=1, opacity=0.7)
+            .encode(x=alt.X("place:Q", scale=scale)),
+        )
+    return alt.layer(
+        *marks, title=alt.TitleParams(curve.title, anchor="start", fontSize=12, color=INK, subtitleColor=MUTED)
+    )

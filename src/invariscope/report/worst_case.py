@@ -1,0 +1,133 @@
+"""Plot data of the worst-case curves: how bad the loss can get, and how far the observed environments are apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from invariscope import wording
+from invariscope.report.data import Audited, Floats
+from invariscope.results import WorstCaseResult
+
+#: Environments with a line of their own under the curve; the rest is summed up in a sentence.
+TICK_LIMIT = 12
+TITLES = {
+    "zero_one": "share of rows wrong (%)",
+    "cross_entropy": "cross-entropy",
+    "hinge": "hinge loss",
+    "squared": "mean squared error",
+}
+#: Losses in the middle of a sentence.
+LOSSES = {
+    "zero_one": "share of wrong rows",
+    "cross_entropy": "cross-entropy",
+    "hinge": "hinge loss",
+    "squared": "squared error",
+}
+#: What one unit of distance is, by loss.
+UNITS = {
+    "squared": "the distance at which the error (root mean square) can double",
+    "classes": "the distance at which every row can be made wrong",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One loss: ``value`` at ``places`` (distance in units of R), with its 95 % band; ``factor`` makes per cent."""
+
+    of: str
+    title: str
+    places: Floats
+    value: Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def factor(self) -> float:
+        """100 for a share, which is drawn in per cent; 1 for all others."""
+        return 100.0 if self.of == "zero_one" else 1.0
+
+    def at(self, place: float) -> float:
+        """The loss at a distance."""
+        return float(np.interp(place, self.places, self.value))
+
+    def words(self, place: float) -> str:
+        """The loss at a distance as text."""
+        value = self.at(place)
+        return wording.percent(value) if self.of == "zero_one" else wording.number(value)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """An environment, and how far it is from all others together (in units of R)."""
+
+    name: str
+    place: float
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """Curves of one model, the headline's first, and its environments' own distances, furthest first."""
+
+    curves: tuple[Curve, ...]
+    ticks: tuple[Tick, ...]
+    others: int
+    unit: str
+    finding: str
+    told: str
+
+
+def worst_case(audit: Audited) -> WorstCase | None:
+    """The curves and ticks; ``None`` without a curve in finite units."""
+    result = audit.results.get("worst_case")
+    if result is None or not (math.isfinite(result.unit) and result.unit > 0):
+        return None
+    curves = tuple(curve_of(found) for found in (result, *result.others.values()))
+    apart = np.asarray(result.apart, np.float64) / result.unit
+    found = [
+        Tick(name, float(place))
+        for name, place in zip(wording.names(result.labels), apart, strict=True)
+        if math.isfinite(place)
+    ]
+    ticks = sorted(found, key=lambda tick: -tick.place)
+    unit = UNITS["squared" if result.of == "squared" else "classes"]
+    finding, told = _sentences(curves, ticks)
+    return WorstCase(curves, tuple(ticks[:TICK_LIMIT]), max(0, len(ticks) - TICK_LIMIT), unit, finding, told)
+
+
+def curve_of(result: WorstCaseResult) -> Curve:
+    """One loss of a result, by growing distance."""
+    order = np.argsort(result.radii, kind="stable")
+    band = np.asarray(result.band, np.float64)[:, order]
+    value = np.asarray(result.loss, np.float64)[order]
+    most = 1.0 if result.of == "zero_one" else np.inf
+    low, high = (np.clip(np.where(np.isfinite(edge), edge, value), 0.0, most) for edge in band)
+    return Curve(result.of, TITLES[result.of], result.relative[order], value, low, high)
+
+
+def _sentences(curves: tuple[Curve, ...], ticks: list[Tick]) -> tuple[str, str]:
+    """The finding, and one more sentence with the other losses."""
+    first = curves[0]
+    now = first.words(0.0)
+    if ticks and ticks[0].place > 0:
+        tick = ticks[0]
+        where = f"a shift as large as {wording.short(tick.name, 30)}'s"
+        place = tick.place
+    else:
+        where, place = "a shift of a quarter of the unit", 0.25
+    then = first.words(place)
+    if first.of == "zero_one":
+        finding = f"At worst, {where} makes {then} of the rows wrong ({now} now)"
+    else:
+        finding = f"At worst, {where} raises the {LOSSES[first.of]} from {now} to {then}"
+    others = [f"the {LOSSES[curve.of]} from {curve.words(0.0)} to {curve.words(place)}" for curve in curves[1:]]
+    told = f"The same shift could raise {wording.listed(others)}." if others else ""
+    return finding, told
+
+
+def in_short(audit: Audited) -> str:
+    """One sentence for the terminal, or nothing."""
+    found = worst_case(audit)
+    return "" if found is None else f"{found.finding.removeprefix('At worst, ')}."

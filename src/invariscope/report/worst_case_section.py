@@ -1,0 +1,37 @@
+"""The part of the page on the worst case: the curve, the environments' own distances, all losses side by side."""
+
+from __future__ import annotations
+
+from invariscope import wording
+from invariscope.report import record
+from invariscope.report.data import Audited
+from invariscope.report.sections import Draw, note, section
+from invariscope.report.worst_case import worst_case as plot_data
+
+KICKER = "How bad it can get in an environment nobody has seen"
+
+
+def worst_case(audit: Audited, figure: Draw) -> str:
+    """The worst-case curve with its band and ticks; then the other losses."""
+    found = plot_data(audit)
+    if found is None:
+        return ""
+    result = audit.results["worst_case"]
+    caption = (
+        "Line: the largest mean loss that any shift of the representation of this size could cause, labels unchanged; "
+        f"band: 95 %, from rows drawn again. R, one unit, is {found.unit}. "
+    )
+    if found.ticks:
+        caption += (
+            f"Dots and dashed lines: how far each {audit.data.env_name} is from all others together, label by label and "
+            "in the directions the head looks at, without the distance that chance alone makes."
+        )
+    if found.others:
+        caption += f" {wording.count(found.others, 'further environment')} closer than these not shown."
+    body = figure("main_curve", found, caption)
+    if len(found.curves) > 1:
+        body += figure("side_by_side", found, f"{found.told} Dashed: the furthest {audit.data.env_name}.")
+    known = record.words_of("worst_case")
+    remarks = [known and f"{known.tells} Cannot tell: {known.cannot_tell}", *result.notes]
+    body += "".join(note(text) for text in remarks if text)
+    return section(KICKER, found.finding, body)
