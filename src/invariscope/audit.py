@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from invariscope.algorithm_needed import algorithm_needed
 from invariscope.criteria.calibration_variance import calibration_variance  # noqa: F401
 from invariscope.criteria.dric import dric  # noqa: F401  (importing a criterion registers it)
 from invariscope.criteria.influence_index import influence_index  # noqa: F401
@@ -24,7 +25,6 @@ from invariscope.criteria.regret import regret  # noqa: F401
 from invariscope.criteria.risk_variance import risk_variance  # noqa: F401
 from invariscope.criteria.transport_gap import transport_gap  # noqa: F401
 from invariscope.criteria.worst_environment_risk import worst_environment_risk  # noqa: F401
-from invariscope.algorithm_needed import algorithm_needed
 from invariscope.errors import InputError
 from invariscope.files import write_atomically
 from invariscope.material import Material, gather

@@ -23,8 +23,8 @@ def worst_case(audit: Audited, figure: Draw) -> str:
     )
     if found.ticks:
         caption += (
-            f"Dots and dashed lines: how far each {audit.data.env_name} is from all others together, label by label and "
-            "in the directions the head looks at, without the distance that chance alone makes."
+            f"Dots and dashed lines: how far each {audit.data.env_name} is from all others together, label by label, "
+            "in the directions that the head looks at, without the distance that chance alone makes."
         )
     if found.others:
         caption += f" {wording.count(found.others, 'further environment')} closer than these not shown."
