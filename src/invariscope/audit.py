@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import os
@@ -16,22 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invariscope.algorithm_needed import algorithm_needed
-from invariscope.criteria.calibration_variance import calibration_variance  # noqa: F401
-from invariscope.criteria.dric import dric  # noqa: F401  (importing a criterion registers it)
-from invariscope.criteria.influence_index import influence_index  # noqa: F401
-from invariscope.criteria.irm_penalty import irm_penalty  # noqa: F401
-from invariscope.criteria.registry import CRITERIA, NEEDS, Criterion
-from invariscope.criteria.regret import regret  # noqa: F401
-from invariscope.criteria.risk_variance import risk_variance  # noqa: F401
-from invariscope.criteria.transport_gap import transport_gap  # noqa: F401
-from invariscope.criteria.worst_environment_risk import worst_environment_risk  # noqa: F401
+from invariscope.all_criteria import chosen_criteria, run
+from invariscope.criteria.registry import NEEDS
 from invariscope.errors import InputError
 from invariscope.files import write_atomically
-from invariscope.material import Material, gather
+from invariscope.material import gather
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio
 from invariscope.ratios.estimators import estimator_of
-from invariscope.results import Result, plain
+from invariscope.results import plain
 from invariscope.verdict import ALPHA, MARGIN, Verdict, verdict_of
 
 if TYPE_CHECKING:
@@ -158,8 +150,8 @@ class Audit:
 def audit(
     model: Any,
     X: Any,
-    y: Any,
-    env: Any,
+    y: Any = None,
+    env: Any = None,
     *,
     baseline: Any = None,
     criteria: str | Sequence[str] | None = None,
@@ -178,11 +170,11 @@ def audit(
 
     Parameters
     ----------
-    model : a fitted scikit-learn model, a :class:`~invariscope.Split`, a function that predicts, or ``None``
-        ``None`` audits the columns of ``X`` themselves, with a linear head fitted on them.
-    X : the model's inputs: array, pandas, polars or pyarrow table
-    y : the target
-    env : the environment of every row (site, year, camera, ...)
+    model : a fitted scikit-learn model, a torch module, a :class:`~invariscope.Split`, a function that predicts, or
+        ``None``, which audits the columns of ``X`` themselves, with a linear head fitted on them
+    X : the model's inputs: array, pandas, polars or pyarrow table; for networks also images, tensors and loaders
+    y : the target; may be left out if ``X`` is a torch loader that gives (x, y) or (x, y, env)
+    env : the environment of every row (site, year, camera, ...); may be left out likewise
     baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
     criteria : names of the criteria to compute (default: all that can be)
     ratio : estimator of density ratios, a name or a scikit-learn classifier: see :func:`~invariscope.density_ratio`
@@ -216,7 +208,7 @@ def audit(
             "representation have density ratios of their own"
         )
     estimator_of(ratio)  # a name that nobody knows should not cost the user the wait
-    chosen = _chosen(criteria)
+    chosen = chosen_criteria(criteria)
     with reporting(progress) as say:
         say("reading the model and the data")
         material = gather(
@@ -241,7 +233,7 @@ def audit(
                 continue
             say(f"computing {criterion.title} for {len(material.data)} environments")
             try:
-                results[criterion.name] = _run(criterion, material, ratio, n_boot, seed)
+                results[criterion.name] = run(criterion, material, ratio, n_boot, seed)
             except InputError as error:
                 if criterion.name == "regret":  # without it there is no verdict
                     raise
@@ -301,42 +293,6 @@ def _refuse_settings(margin: Any, alpha: Any) -> None:
     for name, value, most in (("margin", margin, math.inf), ("alpha", alpha, 1.0)):
         if not isinstance(value, int | float) or not 0 < value < most:
             raise InputError(f"{name} is {value!r}: give a share above 0, such as 0.02 for 2 %")
-
-
-def _chosen(names: str | Sequence[str] | None) -> list[Criterion]:
-    if names is None:
-        return list(CRITERIA.values())
-    names = [names] if isinstance(names, str) else names
-    unknown = [name for name in names if name not in CRITERIA]
-    if "cric" in unknown:
-        raise InputError('criterion "cric" is the older name of "dric": ask for that')
-    if unknown:
-        raise InputError(f'criterion "{unknown[0]}" is unknown: there are {", ".join(CRITERIA)}')
-    return [CRITERIA[name] for name in dict.fromkeys(("regret", *names))]
-
-
-def _run(criterion: Criterion, material: Material, ratio: Any, n_boot: int, seed: int) -> Result:
-    """Call a criterion with what its signature asks for: the first argument by its needs, options by their names."""
-    offered = {
-        "task": material.task,
-        "loss": material.task if "representation" in criterion.needs else material.loss,
-        "ratio": ratio,
-        "n_boot": n_boot,
-        "shuffles": n_boot,
-        "seed": seed,
-        "head": material.head,
-        "baseline": material.has.get("baseline"),
-    }
-    parameters = inspect.signature(criterion.function).parameters
-    options = {name: value for name, value in offered.items() if name in parameters}
-    result: Result
-    if "inputs" in criterion.needs:
-        result = criterion.function(material.has["predictions"], material.has["inputs"], **options)
-    elif "representation" in criterion.needs:
-        result = criterion.function(material.has["representation"], **options)
-    else:
-        result = criterion.function(material.judged, **options)
-    return result
 
 
 def _versions() -> dict[str, str]:
