@@ -44,6 +44,7 @@ CONTRACT = {
     "risk_variance",
     "split",
     "transport_gap",
+    "worst_case",
     "worst_environment_risk",
 }
 TYPING = {"annotations", "Any", "TYPE_CHECKING"}  # what annotations need; dir() does not show them

@@ -18,6 +18,12 @@ PACKAGE = SOURCE / "invariscope"
 
 # `invariscope.torch` holds the penalties for people's own training loops, so it may import torch like the others
 TORCH_ROOMS = {"objectives", "training", "estimators", "experiments", "models", "torch"}
+TORCH_ROOMS |= {"torch_models", "torch_passes", "torch_rows"}  # models and audits import them where a network arrives
+# imported inside a function, where torch was found or a torch head was given
+IMPORTED_WITH_TORCH = {"invariscope.ratios.torch_network"} | {
+    f"invariscope.worst_case_losses.{name}" for name in ("torch_heads", "torch_ascent")
+}
+IMPORTED_WITH_TORCH |= {f"invariscope.criteria.{name}" for name in ("influence_autograd", "influence_network")}
 HEAVY = {
     "torch", "pandas", "altair", "pyarrow", "sklearn", "click", "rich", "vl_convert", "skops", "pooch", "joblib",
     "onnx", "onnxruntime", "safetensors", "dask", "polars", "scipy.stats", "scipy.optimize",
@@ -160,7 +166,7 @@ def test_torch_stays_in_its_rooms() -> None:
         one
         for one in IMPORTS
         if imports_library(one, "torch") and room(one.importer) not in TORCH_ROOMS
-        and one.importer != "invariscope.ratios.torch_network"  # imported where torch was found
+        and one.importer not in IMPORTED_WITH_TORCH
     ]  # fmt: skip
     # models serve people without torch too: there only the torch part may import it, or a function that needs it
     broken += [

@@ -156,18 +156,22 @@ def test_halves_must_fit_each_other(data: Data) -> None:
         Split(predict=np.full((90, 2), 0.5), classes="abc").predict(data.X)
 
 
-TorchModule = type("Module", (), {"__module__": "torch.nn.modules.module", "__call__": lambda self, X: X})
+class Estimator:
+    """A model that still has to be made and fitted."""
 
 
-class Network(TorchModule):  # type: ignore[misc, valid-type]
-    """Looks like a torch module by its ancestry."""
+class Network:
+    """The same, of torch's making."""
+
+    named_modules = None
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Network, r"Network is a class: pass a fitted model, Network\(...\).fit\(X, y\)"),
-        (Network(), r"Network is a torch module.* pass iv.Split\(represent=..., predict=..., head=...\)"),
+        (Estimator, r"Estimator is a class: pass a fitted model, Estimator\(...\).fit\(X, y\)"),
+        (Network, r"Network is a class: pass a fitted model, Network\(...\)$"),
+        (Estimator(), r"a Estimator cannot be split: .* pass iv.Split\(represent=..., predict=..., head=...\)"),
         (42, r"a int cannot be split: it has no predict .* pass iv.Split\("),
         ("model.skops", "a str cannot be split"),
     ],
@@ -176,6 +180,27 @@ class Network(TorchModule):  # type: ignore[misc, valid-type]
 def test_what_cannot_be_split(model: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         split(model)
+
+
+@pytest.mark.parametrize("setting", ["layer", "task", "classes", "batch_size", "device"])
+def test_settings_for_networks_are_refused_for_other_models(setting: str) -> None:
+    with pytest.raises(InputError, match=f"{setting}= is for torch modules, and a function is none"):
+        split(lambda X: X, **{setting: "x"})  # type: ignore[arg-type]
+
+
+def test_other_models_have_no_network_and_know_their_task(data: Data) -> None:
+    halves = Split(represent=lambda X: X, predict=lambda X: X[:, 0])
+    assert halves.top is None
+    assert halves.network is None
+    assert halves.for_task("regression") is halves
+
+
+def test_a_representation_at_hand_spares_computing_it_again(data: Data) -> None:
+    def never(X: Any) -> Any:
+        raise AssertionError("computed again")
+
+    halves = Split(represent=never, head=LinearHead([1.0, 2.0, 3.0], 0.5), task="regression")
+    np.testing.assert_allclose(halves.predict(data.X, data.X), data.X @ [1.0, 2.0, 3.0] + 0.5)
 
 
 @pytest.mark.parametrize(

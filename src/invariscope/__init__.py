@@ -22,6 +22,7 @@ from invariscope.criteria.irm_penalty import irm_penalty
 from invariscope.criteria.regret import regret
 from invariscope.criteria.risk_variance import risk_variance
 from invariscope.criteria.transport_gap import transport_gap
+from invariscope.criteria.worst_case import worst_case
 from invariscope.criteria.worst_environment_risk import worst_environment_risk
 from invariscope.environments import Environments
 from invariscope.errors import InputError
@@ -60,6 +61,7 @@ __all__ = [
     "risk_variance",
     "split",
     "transport_gap",
+    "worst_case",
     "worst_environment_risk",
 ]
 

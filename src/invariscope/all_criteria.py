@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from invariscope.criteria.calibration_variance import calibration_variance  # noqa: F401
 from invariscope.criteria.dric import dric  # noqa: F401
 from invariscope.criteria.influence_index import influence_index  # noqa: F401
@@ -14,6 +16,8 @@ from invariscope.criteria.registry import CRITERIA, Criterion
 from invariscope.criteria.regret import regret  # noqa: F401
 from invariscope.criteria.risk_variance import risk_variance  # noqa: F401
 from invariscope.criteria.transport_gap import transport_gap  # noqa: F401
+from invariscope.criteria.worst_case import worst_case  # noqa: F401
+from invariscope.criteria.worst_case_in_inputs import worst_case_in_inputs  # noqa: F401
 from invariscope.criteria.worst_environment_risk import worst_environment_risk  # noqa: F401
 from invariscope.errors import InputError
 from invariscope.material import Material
@@ -48,16 +52,30 @@ def run(criterion: Criterion, material: Material, ratio: Any, n_boot: int, seed:
         "head": material.head,
         "baseline": material.has.get("baseline"),
         "classes": material.has["target"].classes or None,
+        "penalty": material.trained_with.penalty,
+        "penalty_weight": material.trained_with.weight,
     }
     parameters = inspect.signature(criterion.function).parameters
     options = {name: value for name, value in offered.items() if name in parameters}
     result: Result
     if "inputs" in criterion.needs:
         result = criterion.function(material.has["predictions"], material.has["inputs"], **options)
+    elif "network" in criterion.needs:
+        options |= {"loss": "squared" if material.task == "regression" else "cross_entropy", "classes": None}
+        result = criterion.function(material.has["network"], material.has["raw inputs"], _labels(material), **options)
     elif "head" in criterion.needs:
-        result = criterion.function(**options | {"head": material.has["head"], "Z": material.has["representation"]})
+        result = criterion.function(**options | {"head": material.has["head"], "Z": material.full})
+    elif "head" in options:
+        result = criterion.function(material.full, **options)
     elif "representation" in criterion.needs:
         result = criterion.function(material.has["representation"], **options)
     else:
         result = criterion.function(material.judged, **options)
     return result
+
+
+def _labels(material: Material) -> Any:
+    """The target in the user's row order and in the user's own labels."""
+    target = material.has["target"]
+    values = material.data.original(target.values)
+    return values if target.task == "regression" else np.array(target.classes)[values.astype(np.intp)]

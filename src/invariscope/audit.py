@@ -284,7 +284,7 @@ def audit(
             alpha=alpha,
             margin=margin,
             env_name=material.data.env_name,
-            trained_by=material.trained_by,
+            trained_by=material.trained_with.name,
         ),
     )
 

@@ -9,18 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from invariscope import wording
 from invariscope.criteria.registry import NEEDS
 from invariscope.criteria.regret import refuse_too_few_rows
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.heads import pooled_head, pooled_scores
-from invariscope.linear_head import LinearHead
-from invariscope.model_outputs import numbered, own_names
+from invariscope.linear_head import LinearHead, log_odds
+from invariscope.model_outputs import comes_from, numbered, own_names
 from invariscope.models import Split, split
 from invariscope.tables import matrix_of
 from invariscope.targets import Target, target_of
+from invariscope.trained_with import TrainedWith
 
 Floats = NDArray[np.float64]
+
+#: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
+#: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
+ROWS_PER_WEIGHT = {"numbers": 2, "classes": 5}
+MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,12 @@ class Material:
 
     ``data`` holds the representation, ``judged`` the predictions, both grouped by environment; ``has["predictions"]``
     and ``has["baseline"]`` are in the user's row order. ``lacks`` gives the reason for what is not there.
+    ``full`` is the representation that ``head`` reads: more columns than ``data`` has, where those are the predictions
+    because a learned representation is too wide for heads of the environments' own.
     """
 
     data: Environments
+    full: Environments
     task: str
     head: LinearHead | None
     has: dict[str, Any]
@@ -41,7 +51,7 @@ class Material:
     model: str
     representation: str
     learned: bool  # whether its columns are made by the model, not by the user
-    trained_by: str = "erm"  # the objective it was trained with, where that is known
+    trained_with: TrainedWith = field(default_factory=TrainedWith)
     notes: tuple[str, ...] = field(default=())
 
 
@@ -63,7 +73,11 @@ def gather(
     Inputs and baseline, which take a pass and a fit of their own, are only made ready if they are among ``needs``.
     """
     names = {"target_name": target_name, "env_name": env_name}
-    parts = None if model is None else split(model)
+    if any(comes_from(values, "torch") for values in (X, y, env)):
+        from invariscope.torch_rows import in_memory  # here: torch is an extra
+
+        X, y, env = in_memory(X, y, env)
+    parts = None if model is None else split(model, rows=X)
     notes: list[str] = []
     if parts is None:
         Z, columns = matrix_of(X)
@@ -77,20 +91,39 @@ def gather(
     data = Environments(standard, y, env, weight, columns=_short_names(columns), **names)
     _refuse_unknown_classes(data, parts)
     target = target_of(data, task)
+    if parts is not None:
+        if parts.network is not None and parts.task is None and target.task == "multiclass":
+            target = target_of(data, "regression")  # a network with one output cannot tell several classes apart
+        parts = parts.for_task(_task_of_model(target))
+    learned = parts is not None and not {*(own_names(X) or numbered("x", len(data.columns)))} & {*data.columns}
+    predictions = _predictions(parts, X, data, target, Z)
+    full = data
+    if parts is not None and learned and parts.probabilistic and predictions is not None and _too_wide(data, target):
+        narrow = predictions[:, None] if predictions.ndim == 1 else log_odds(predictions)
+        if narrow.shape[1] < data.X.shape[1]:
+            columns = parts.by_predictions().columns(X, narrow)
+            data = Environments(_standardised(narrow, weight)[0], y, env, weight, columns=columns, **names)
+            notes.append(_narrowed(full, data))
     refuse_too_few_rows(data, target)
-    head = None if parts is None or parts.head is None else _rescaled(_ordered(parts, target), centre, scale)
+    head = (
+        None if parts is None or parts.head is None else _rescaled(_ordered(parts.head, parts, target), centre, scale)
+    )
     has: dict[str, Any] = {"representation": data, "target": target}
     lacks: dict[str, str] = {}
-    if "network" in needs:
+    if parts is not None and parts.network is not None:
+        has["network"], has["raw inputs"] = parts, np.asarray(X)
+    else:
         lacks["network"] = "needs a torch model"
     if "head" in needs:
         top = pooled_head(data, target) if parts is None else head
+        if top is None and parts is not None and parts.level == "prediction" and parts.probabilistic:
+            top = _rescaled(_ordered(_as_they_are(parts, target), parts, target), centre, scale)
         if top is not None:
             has["head"] = top
         else:
-            lacks["head"] = "needs a linear head; the model's last step is not linear"
+            unknown = parts is not None and not parts.predicts
+            lacks["head"] = f"needs a linear head; {'none was given' if unknown else 'the last step is not linear'}"
 
-    predictions = _predictions(parts, X, data, target)
     judged = None
     if predictions is None:
         lacks["predictions"] = lacks["probabilities"] = lacks["scores"] = "the model was given without its predictions"
@@ -105,7 +138,9 @@ def gather(
         else:
             has["probabilities"] = has["scores"] = predictions
     if "inputs" in needs or "baseline" in needs:
-        has["inputs"], on_representation = _inputs(X, y, env, weight, names, data)
+        wide = getattr(X, "ndim", 2) > 2 or (parts is not None and parts.network is not None)
+        most = MOST_PIXELS // max(len(target.classes) - 1, 1) if wide else None
+        has["inputs"], on_representation = _inputs(X, y, env, weight, names, data, most)
         if on_representation:
             notes.append(f"DRIC and overlap are measured on the representation: {on_representation}")
         has["baseline"] = _baseline(baseline, X, has["inputs"], target)
@@ -118,6 +153,7 @@ def gather(
         )
     return Material(
         data=data,
+        full=full,
         task=target.task,
         head=head,
         has=has,
@@ -125,9 +161,34 @@ def gather(
         judged=judged,
         loss="auto" if parts is None or parts.probabilistic else "zero_one",
         model="linear head fitted on the columns" if parts is None else parts.description,
-        learned=parts is not None and not {*(own_names(X) or numbered("x", len(data.columns)))} & {*data.columns},
-        representation="the columns themselves" if parts is None else f"{parts.level} level: {parts.description}",
+        learned=learned,
+        representation=_words(parts, data is not full),
+        trained_with=TrainedWith() if parts is None else parts.trained_with,
         notes=tuple(notes),
+    )
+
+
+def _words(parts: Split | None, narrowed: bool) -> str:
+    if parts is None:
+        return "the columns themselves"
+    if narrowed:
+        return f"prediction level: {parts.by_predictions().description}"
+    return f"{parts.level} level: {parts.description}"
+
+
+def _too_wide(data: Environments, target: Target) -> bool:
+    """Whether some environment has so few rows for its columns that a head of its own would mostly fit noise."""
+    few = ROWS_PER_WEIGHT["numbers" if target.task == "regression" else "classes"]
+    return bool(data.rows.min() < few * data.blocks.width * max(1, len(target.classes) - 1))
+
+
+def _narrowed(full: Environments, data: Environments) -> str:
+    least = int(np.argmin(full.rows))
+    return (
+        f"The representation has {full.X.shape[1]:,} columns, too many for a head of its own in "
+        f"{full.name(full.labels[least])} ({full.rows[least]:,.0f} rows): what needs such heads (regret, transport "
+        f"gap) looks at the predictions ({wording.count(data.X.shape[1], 'column')}). The influence index "
+        "and the worst case look at all of it."
     )
 
 
@@ -164,10 +225,8 @@ def _standardised(Z: NDArray[Any], weight: Any) -> tuple[Floats, Floats, Floats]
     return standard / scale, centre, scale
 
 
-def _ordered(parts: Split, target: Target) -> LinearHead:
+def _ordered(head: LinearHead, parts: Split, target: Target) -> LinearHead:
     """The model's head with its outputs in the order of the target's classes."""
-    head = parts.head
-    assert head is not None
     if parts.classes is None or tuple(parts.classes) == tuple(target.classes) or not target.classes:
         return head
     if head.n_outputs == 1:  # the log-odds of the other class
@@ -178,17 +237,31 @@ def _ordered(parts: Split, target: Target) -> LinearHead:
     return LinearHead(head.weight[order], head.bias[order])
 
 
+def _as_they_are(parts: Split, target: Target) -> LinearHead:
+    """The head of a representation that holds the predictions: numbers, or log-odds, the last class being 0."""
+    count = len(parts.classes or target.classes)
+    if target.task == "regression" or count <= 2:
+        return LinearHead([[1.0]], 0.0)
+    return LinearHead(np.vstack([np.eye(count - 1), np.zeros(count - 1)]), np.zeros(count))
+
+
 def _rescaled(head: LinearHead, centre: Floats, scale: Floats) -> LinearHead:
     return LinearHead(head.weight * scale, head.bias + head.weight @ centre)
 
 
-def _predictions(parts: Split | None, X: Any, data: Environments, target: Target) -> Floats | None:
+def _task_of_model(target: Target) -> str:
+    return "regression" if target.task == "regression" else "classification"
+
+
+def _predictions(
+    parts: Split | None, X: Any, data: Environments, target: Target, Z: NDArray[Any] | None = None
+) -> Floats | None:
     """Predictions in the user's row order: numbers, or probabilities in the order of the target's classes."""
     if parts is None:
         return data.original(_erm_predictions(data, target))
     if not parts.predicts:
         return None
-    found = np.asarray(parts.predict(X), dtype=np.float64)
+    found = np.asarray(parts.predict(X, Z), dtype=np.float64)
     if target.task == "binary" and found.ndim == 1:
         if not np.all((found >= 0) & (found <= 1)):
             raise InputError("predictions for two classes must be probabilities of the second class, between 0 and 1")
@@ -212,9 +285,13 @@ def _erm_predictions(data: Environments, target: Target) -> Floats:
 
 
 def _inputs(
-    X: Any, y: Any, env: Any, weight: Any, names: dict[str, str | None], data: Environments
+    X: Any, y: Any, env: Any, weight: Any, names: dict[str, str | None], data: Environments, most: int | None
 ) -> tuple[Environments, str]:
-    """Numeric inputs for density ratios; the representation, and why, where the inputs are not numbers."""
+    """Numeric inputs for density ratios, images as rows of pixels; the representation, and why, if there are none."""
+    if isinstance(X, np.ndarray) and X.ndim > 2:
+        X = X.reshape(len(X), -1)
+    if most is not None and getattr(X, "shape", (0, 0))[1] > most:
+        return data, f"inputs of {X.shape[1]:,} numbers a row are too many (at most {most:,} for this target)."
     try:
         return Environments(X, y, env, weight, **names), ""
     except InputError as error:
@@ -226,9 +303,9 @@ def _baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> Fl
     if baseline is None:
         return inputs.original(_erm_predictions(inputs, target))
     if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
-        parts = split(baseline)
+        parts = split(baseline, rows=X).for_task(_task_of_model(target))
     else:
-        parts = Split(predict=baseline, task="regression" if target.task == "regression" else "classification")
+        parts = Split(predict=baseline, task=_task_of_model(target))
     found = _predictions(parts, X, inputs, target)
     if found is None:
         raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")
@@ -246,6 +323,7 @@ def _refuse_unknown_classes(data: Environments, parts: Split | None) -> None:
         raise InputError(
             f'target "{data.target_name}" has class "{absent[0]}", which the model does not know: it was fitted on '
             f"{', '.join(map(str, parts.classes))}"
+            + ("; to name a network's outputs: iv.split(model, classes=[...])" if parts.network is not None else "")
         )
 
 

@@ -38,6 +38,8 @@ def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
 
 def refuse_other_rows(X: Any, values: Array, what: str) -> None:
     """Values about other rows than those of X are refused, as far as their number tells."""
+    if comes_from(X, "torch") and not hasattr(X, "shape"):
+        return  # a loader: it counts batches, and only reading it tells its rows
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if len(values) != n:
         raise InputError(f"X has {n} rows but {what} has {len(values)}: they must be about the very same rows")
@@ -69,6 +71,11 @@ def checked_predictions(values: Any, X: Any, task: str | None, classes: tuple[An
     if classes is not None and matrix.shape[1] != len(classes):
         raise InputError(f"predict gives {matrix.shape[1]} columns for {len(classes)} classes: give one per class")
     return matrix
+
+
+def comes_from(thing: Any, package: str) -> bool:
+    """Whether its class, or one that class is made from, is a package's; the package itself is not imported."""
+    return any(ancestor.__module__.partition(".")[0] == package for ancestor in type(thing).__mro__)
 
 
 def numbered(prefix: str, count: int) -> Names:

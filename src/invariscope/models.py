@@ -16,11 +16,13 @@ from invariscope.model_outputs import (
     Floats,
     Names,
     checked_predictions,
+    comes_from,
     dense_matrix,
     given_values,
     numbered,
     refuse_other_rows,
 )
+from invariscope.trained_with import TrainedWith
 
 BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
 
@@ -49,6 +51,10 @@ class Split:
     level : "representation", or "prediction" if there is nothing below the predictions to look at
     description : a few words for the report
     probabilistic : False if the model only votes (``predict`` then gives 0 and 1, which are not probabilities)
+    top, network : of a torch module its last step as it is (it reads the representation before that is flattened to
+        (n, d); ``None`` if more comes behind it), and the whole as a module that gives logits (n, K), to differentiate
+        through; both ``None`` for every other model
+    trained_with : the objective it was trained with, where that is known
 
     It cannot tell whether ``represent`` and ``predict`` given by hand belong to the same model.
 
@@ -65,9 +71,13 @@ class Split:
     level: str
     description: str
     probabilistic: bool
+    top: Any  # nn.Module | None; torch is an extra
+    network: Any
+    trained_with: TrainedWith
     _represent: Callable[[Any], Any] | None
     _predict: Callable[[Any], Any] | None
     _columns: Callable[[Any, Array], Sequence[str]] | Names | None
+    _of_task: Callable[[str], Split] | None
 
     def __init__(
         self,
@@ -81,6 +91,10 @@ class Split:
         classes: Sequence[Any] | None = None,
         level: str | None = None,
         probabilistic: bool = True,
+        top: Any = None,
+        network: Any = None,
+        trained_with: TrainedWith | None = None,
+        of_task: Callable[[str], Split] | None = None,
     ) -> None:
         if represent is None and predict is None:
             raise InputError("a Split needs represent=, predict= or both: functions of X, or arrays")
@@ -105,6 +119,10 @@ class Split:
             "level": level,
             "description": name or f"{level} given by hand",
             "probabilistic": probabilistic,
+            "top": top,
+            "network": network,
+            "trained_with": trained_with or TrainedWith(),
+            "_of_task": of_task,
             "_represent": represent,
             "_predict": predict,
             "_columns": columns if columns is None or callable(columns) else tuple(map(str, columns)),
@@ -131,15 +149,46 @@ class Split:
             )
         return matrix
 
-    def predict(self, X: Any) -> Floats:
-        """Predictions for the rows of X: (n,) numbers, or (n, K) class probabilities ((n, 2) for two classes)."""
-        if self._predict is not None:
+    def for_task(self, task: str) -> Split:
+        """The same model, with its outputs read as those of a task, where it cannot tell by itself which it does.
+
+        One output of a network may be a number or the log-odds of the second class: the target knows.
+        """
+        return self if self.task is not None or self._of_task is None else self._of_task(task)
+
+    def by_predictions(self) -> Split:
+        """The same model, judged by its predictions alone: one column, or K - 1 for K classes.
+
+        Where a representation is too wide for the rows there are, this still says whether the predictions mean the
+        same everywhere. It cannot tell whether another head on the representation would.
+        """
+        return Split(
+            predict=self.predict,
+            name=f"{self.description.partition(':')[0]}: its predictions",
+            task=self.task,
+            classes=self.classes,
+            probabilistic=self.probabilistic,
+            trained_with=self.trained_with,
+            of_task=None if self._of_task is None else self._by_predictions_of,
+        )
+
+    def _by_predictions_of(self, task: str) -> Split:
+        return self.for_task(task).by_predictions()
+
+    def predict(self, X: Any, Z: Array | None = None) -> Floats:
+        """Predictions for the rows of X: (n,) numbers, or (n, K) class probabilities ((n, 2) for two classes).
+
+        Pass their representation as Z to spare a network with a linear head a second pass over the rows.
+        """
+        if Z is not None and self.network is not None and self.head is not None and self.task is not None:
+            values = self.head.scores(Z) if self.task == "regression" else self.head.probabilities(Z)
+        elif self._predict is not None:
             with _names_of_columns_do_not_matter():
                 values = self._predict(X)
         elif self.head is None:
             raise InputError("this Split cannot predict: pass predict= or head= as well")
         else:
-            Z = self.represent(X)
+            Z = self.represent(X) if Z is None else Z
             values = self.head.scores(Z) if self.task == "regression" else self.head.probabilities(Z)
         return checked_predictions(values, X, self.task, self.classes)
 
@@ -177,7 +226,16 @@ def _names_of_columns_do_not_matter() -> Iterator[None]:
         yield
 
 
-def split(model: Any) -> Split:
+def split(
+    model: Any,
+    *,
+    layer: str | None = None,
+    task: str | None = None,
+    classes: Sequence[Any] | None = None,
+    batch_size: int | None = None,
+    device: Any = None,
+    rows: Any = None,
+) -> Split:
     """Cut a fitted model into the representation it computes and the head that predicts from it.
 
     ================================  ====================================  =======================================
@@ -188,6 +246,9 @@ def split(model: Any) -> Split:
     MLPClassifier, MLPRegressor       last hidden layer                     last layer
     InvariantClassifier, -Regressor   last hidden layer, or the score       last layer
     GridSearchCV and the like         that of the best model                that of the best model
+    torch module                      what its last linear layer reads      that layer
+    - with two halves, or a pair      what its head or classifier reads     head or classifier, if linear
+    - with ``layer="..."``            what that layer reads                 that layer, if linear and the last
     other with predict(_proba)        its predictions (see :class:`Split`)  none
     function X -> predictions         its predictions                       none
     ================================  ====================================  =======================================
@@ -196,21 +257,52 @@ def split(model: Any) -> Split:
     scores are the model's own: Poisson regression, say, keeps the features but has no linear head.
     It cannot look inside forests, kernels or a model of a transformed target: those are judged by what they predict.
 
+    Parameters, all but the first for torch modules
+    ----------
+    model : fitted; a torch module may be an ``nn.Sequential``, have attributes ``featurizer`` and ``classifier`` or
+        ``represent`` and ``head`` (DomainBed's algorithms, networks of :mod:`invariscope.training`), be a pair
+        (representation, head), or be anything else whose last step is an ``nn.Linear``, with or without a softmax,
+        log-softmax or sigmoid behind it
+    layer : name of the step whose inputs are the representation, as in ``model.named_modules()``
+    task : what one output is: the prediction ("regression") or the log-odds of the second class ("classification");
+        left out, the target of the audit decides. K outputs are K classes.
+    classes : labels of the outputs in their order (default: 0, 1, ..., K - 1)
+    batch_size : rows at a time (default: 256)
+    device : where to compute (default: where the module is); a module elsewhere is copied there
+    rows : some inputs; two of them are tried at once, to find the last linear layer where it was not defined last
+
+    ``represent`` and ``predict`` then take arrays and tensors of any shape, tables, data sets and loaders. A loader is
+    read in the order of its data set, whether it shuffles or not (a stream as it comes). The module is used without
+    gradients and as in ``model.eval()``, and is left in the state it was in. Its head is copied: after further
+    training, split again.
+
     >>> from sklearn.linear_model import LinearRegression
     >>> halves = split(LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]))
     >>> halves.description, halves.head.weight.round(6).tolist(), halves.head.bias.round(6).tolist()
     ('LinearRegression: the features themselves', [[2.0]], [1.0])
     """
     kind = type(model).__name__
+    settings = {
+        name: value
+        for name, value in {
+            "layer": layer, "task": task, "classes": classes, "batch_size": batch_size, "device": device
+        }.items()
+        if value is not None
+    }  # fmt: skip
+    if isinstance(model, type):
+        trained = "" if hasattr(model, "named_modules") else ".fit(X, y)"
+        raise InputError(f"{model.__name__} is a class: pass a fitted model, {model.__name__}(...){trained}")
+    if _is_network(model):
+        from invariscope.torch_models import split_module  # here: torch is an extra
+
+        return split_module(model, rows=rows, **settings)
+    if settings:
+        raise InputError(f"{next(iter(settings))}= is for torch modules, and a {kind} is none: leave it out")
     if isinstance(model, Split):
         return model
-    if isinstance(model, type):
-        raise InputError(f"{model.__name__} is a class: pass a fitted model, {model.__name__}(...).fit(X, y)")
-    if _comes_from(model, "torch"):  # recognised by name: torch itself is not imported
-        raise InputError(f"{kind} is a torch module, which cannot be split by itself yet: {BY_HAND}")
     from invariscope.sklearn_models import split_estimator, split_predictor  # here: it builds on Split
 
-    if _comes_from(model, "sklearn") and hasattr(model, "get_params"):
+    if comes_from(model, "sklearn") and hasattr(model, "get_params"):
         return split_estimator(model)
     if hasattr(model, "predict_proba") or hasattr(model, "predict"):
         return split_predictor(model)
@@ -219,5 +311,11 @@ def split(model: Any) -> Split:
     raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
 
 
-def _comes_from(model: Any, package: str) -> bool:
-    return any(ancestor.__module__.partition(".")[0] == package for ancestor in type(model).__mro__)
+def _is_network(model: Any) -> bool:
+    """A torch module, a pair of them, or what training gave; recognised by name, since torch may not be there."""
+    if isinstance(model, tuple):
+        return len(model) == 2 and all(comes_from(half, "torch") for half in model)
+    trained = type(model).__module__.startswith("invariscope.training.") and hasattr(model, "history")
+    return (trained and comes_from(getattr(model, "network", None), "torch")) or (
+        comes_from(model, "torch") and hasattr(model, "named_modules")
+    )

@@ -68,7 +68,13 @@ class RegretResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class InfluenceResult(Result):
-    """Influence index; see :func:`invariscope.influence_index`."""
+    """Influence index; see :func:`invariscope.influence_index`.
+
+    ``influences`` (E, P) holds one vector per environment of ``labels``, in the order of ``parameters``; ``direction``
+    is the unit vector along which they differ most. ``eigenvalues`` are those of the Hessian, the largest first (of the
+    leading ones only, where it is too large to hold), ``rank`` how many count; ``damping`` was added to them, for the
+    reason in ``damping_reason``. ``solver`` says how the Hessian was inverted: "dense", "kronecker" or "cg".
+    """
 
     shuffled: Floats = field(repr=False)
     pvalue: float
@@ -80,10 +86,26 @@ class InfluenceResult(Result):
     damping: float
     rank: int
     loss: str
+    solver: str = "dense"
+    damping_reason: str = ""
+    penalty: str | None = None
+    penalty_weight: float = 0.0
 
     def top_columns(self, count: int) -> tuple[str, ...]:
         """The parameters with the largest loadings on the leading direction of disagreement."""
         return tuple(self.parameters[j] for j in np.argsort(-np.abs(self.direction))[:count])
+
+    def loadings(self, count: int | None = None) -> dict[str, float]:
+        """What makes the environments disagree: loadings on the leading direction by parameter, the largest first."""
+        order = np.argsort(-np.abs(self.direction), kind="stable")[:count]
+        return {self.parameters[j]: float(self.direction[j]) for j in order}
+
+    def influence_of(self, label: Label) -> dict[str, float]:
+        """Where more weight on one environment would move the head: parameter by parameter."""
+        if label not in self.labels:
+            raise InputError(f'no environment "{label}": there are {", ".join(map(str, self.labels))}')
+        moves = self.influences[self.labels.index(label)]
+        return dict(zip(self.parameters, moves.tolist(), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,35 +250,28 @@ class Overlap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvironmentResult(Result):
-    """A criterion made of one number per environment (risks, calibration errors, penalties)."""
-
-    interval: tuple[float, float] = (math.nan, math.nan)
-    per_environment: Mapping[Label, Estimate]
-    worst: Label
-    unit: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class WorstCaseResult(Result):
-    """Worst-case loss curve; see :func:`invariscope.worst_case`.
+    """Worst-case loss at every Wasserstein distance; see :func:`invariscope.worst_case`.
 
-    ``value`` is the worst-case loss at half the ``unit``. ``loss``, ``lower``, ``upper`` and ``gamma`` belong to
-    ``radii``; ``band`` (2, n) is the curve's pointwise 95 % bootstrap band. ``of`` names the loss, ``exact`` says
-    whether the whole curve is exact or a lower bound; further losses on the same radii are in ``others``. With
-    environments, ``apart`` holds how far each of ``labels`` is from all others together, and ``distances`` [a, b] how
-    far from each other, in the same units as ``radii``.
+    ``value`` is the worst-case loss at half the ``unit``. Arrays of equal length: ``radii`` (distances in the units of
+    the representation), ``loss`` the worst case there, certified to lie between ``lower`` and ``upper``, and ``gamma``
+    the multiplier (the curve's slope is 2 · radius · gamma). ``band`` (2, n_radii) is a pointwise 95 % bootstrap band.
+    ``unit`` is the distance that makes radii comparable between models, ``of`` the name of the loss, ``exact`` whether
+    the worst points are known (linear heads) or only the best that a search found, ``saturates_at`` the radius from
+    which the curve is flat, ``others`` further losses at the same radii. With environments, ``apart`` (E,) is how far
+    each of ``labels`` is from all others together, ``distances`` (E, E) how far they are from each other.
     """
 
+    of: str
+    unit: float
     radii: Floats = field(repr=False)
     loss: Floats = field(repr=False)
     lower: Floats = field(repr=False)
     upper: Floats = field(repr=False)
     gamma: Floats = field(repr=False)
     band: Floats = field(repr=False)
-    unit: float
-    of: str
     exact: bool
+    saturates_at: float = math.inf
     others: Mapping[str, WorstCaseResult] = field(repr=False, default_factory=dict)
     labels: tuple[Label, ...] = ()
     apart: Floats = field(repr=False, default_factory=lambda: np.empty(0))
@@ -264,8 +279,32 @@ class WorstCaseResult(Result):
 
     @property
     def relative(self) -> Floats:
-        """The radii in multiples of ``unit``."""
-        return np.asarray(self.radii / self.unit)
+        """The radii in multiples of ``unit``: 1 is where every row could have been made wrong."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.radii / self.unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputWorstCaseResult(WorstCaseResult):
+    """Worst-case loss in input space; see :func:`invariscope.criteria.worst_case_in_inputs.worst_case_in_inputs`.
+
+    Beside the curve, for some of its points: ``moved``, how far the representation moved, in multiples of its own R;
+    ``reached``, the loss there; ``representation``, the worst case in the representation at that distance.
+    """
+
+    moved: Floats = field(repr=False)
+    reached: Floats = field(repr=False)
+    representation: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentResult(Result):
+    """A criterion made of one number per environment (risks, calibration errors, penalties)."""
+
+    interval: tuple[float, float] = (math.nan, math.nan)
+    per_environment: Mapping[Label, Estimate]
+    worst: Label
+    unit: str
 
 
 def plain(value: Any) -> Any:

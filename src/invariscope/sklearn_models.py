@@ -79,6 +79,7 @@ def _split_invariant(model: Any, chain: tuple[Any, ...], final: Any, found: str)
         name=found + halves.description,
         task=halves.task,
         classes=halves.classes,
+        trained_with=halves.trained_with,
     )
 
 

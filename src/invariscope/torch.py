@@ -35,6 +35,7 @@ from invariscope.objectives.transport_gap import transport_gap_penalty
 from invariscope.objectives.transported import log_densities_of
 from invariscope.objectives.vrex import vrex_penalty
 from invariscope.objectives.wasserstein_matching import wasserstein_matching_penalty
+from invariscope.objectives.worst_case import worst_case_penalty
 
 __all__ = [
     "bottleneck_penalty",
@@ -56,4 +57,5 @@ __all__ = [
     "transport_gap_penalty",
     "vrex_penalty",
     "wasserstein_matching_penalty",
+    "worst_case_penalty",
 ]

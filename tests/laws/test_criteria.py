@@ -24,6 +24,7 @@ from scipy.stats import ks_2samp
 import invariscope  # noqa: F401  (registers the criteria)
 from invariscope.criteria.registry import CRITERIA, NEEDS
 from invariscope.environments import Environments
+from invariscope.linear_head import LinearHead
 
 DRAWS = 999
 REFITS = 19  # draws that each cost a fit
@@ -107,6 +108,8 @@ class Entry:
     steady_draws: bool = True
     # relative, for maps that change how leverages are rounded (those are kept in single precision)
     coarse: float = 1e-9
+    # how it is called with rows grouped beforehand, where that takes more than the rows
+    grouped: Callable[..., Any] | None = None
     # (name, map of the rows, what becomes of exact fields): power of the factor by field, "same" for all others
     affine: tuple[tuple[str, str, Callable[[Rows], Rows], Mapping[str, float] | None], ...] = ()
 
@@ -130,6 +133,28 @@ def _dric(rows: Rows, seed: int = 0) -> Any:
 def _transport_gap(rows: Rows, seed: int = 0) -> Any:
     function = CRITERIA["transport_gap"].function
     return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
+
+
+HEADS = {
+    1: LinearHead([0.8, 0.3, -0.2], 0.1),
+    3: LinearHead([[0.0, 0.2, 0.1], [0.9, -0.1, 0.0], [0.1, 0.0, 0.8]], [0.1, 0.0, -0.1]),
+}
+
+
+def _worst_case(rows: Rows, seed: int = 0) -> Any:
+    shape = np.shape(rows.predictions)
+    return _worst_case_of(1 if len(shape) == 1 else shape[1], rows.Z, rows.y, seed, env=rows.env, weight=rows.weight)
+
+
+def _worst_case_grouped(rows: Rows) -> Any:
+    outputs = 1 if np.ndim(rows.predictions) == 1 else np.shape(rows.predictions)[1]
+    return _worst_case_of(outputs, Environments(rows.Z, rows.y, rows.env), None, 0)
+
+
+def _worst_case_of(outputs: int, Z: Any, y: Any, seed: int, **options: Any) -> Any:
+    radii = np.linspace(0.1, 1.4, 14)
+    function = CRITERIA["worst_case"].function
+    return function(HEADS[outputs], Z, y, radii=radii, relative=True, n_boot=DRAWS, seed=seed, **options)
 
 
 def _on_predictions(name: str) -> Callable[..., Any]:
@@ -273,6 +298,17 @@ ENTRIES: dict[str, Entry] = {
             ("z in other units", "any", _representation_in_other_units, {}),
         ),
     ),
+    "worst_case": Entry(
+        call=_worst_case,
+        exact=("value", "unit", "radii", "loss", "lower", "upper", "gamma"),
+        simulated=("band",),
+        words=("of", "exact", "saturates_at", "others.value", "others.interval", "apart", "distances", "notes"),
+        labelled=("labels",),
+        seeded=True,
+        steady_draws=False,  # weights are drawn row by row
+        coarse=1e-7,  # the multipliers follow from sums, in whatever order these were taken
+        grouped=_worst_case_grouped,
+    ),
     "risk_variance": Entry(
         call=_on_predictions("risk_variance"),
         affine=(("y and predictions in other units", "regression", _mapped_target_and_predictions, FOURTH_POWER),),
@@ -369,6 +405,8 @@ def assert_simulated_parts_agree(entry: Entry, one: Mapping[str, Any], other: Ma
     """Draw by draw to ``rtol``, or, where that is not promised (``nan``), within Monte-Carlo error."""
     for name in (*entry.simulated, *entry.draws):
         expected, found = np.asarray(one[name], dtype=float), np.asarray(other[name], dtype=float)
+        if name == "band":  # both ends of many intervals
+            expected, found = expected.T, found.T
         if not np.isnan(rtol):
             np.testing.assert_allclose(
                 found, expected, rtol=rtol, atol=rtol * np.nanmax(np.abs(expected)), err_msg=name
@@ -624,7 +662,9 @@ def test_single_precision_input_gives_double_precision_answers(name: str, task: 
 def test_rows_grouped_beforehand_give_the_same_answer(name: str, task: str, seed: int) -> None:
     entry, rows = ENTRIES[name], example(task, seed)
     function, needs = CRITERIA[name].function, CRITERIA[name].needs
-    if "inputs" in needs:
+    if entry.grouped is not None:
+        grouped = entry.grouped(rows)
+    elif "inputs" in needs:
         refits = {"resamples": REFITS} if "resamples" in inspect.signature(function).parameters else {}
         grouped = function(rows.predictions, Environments(rows.X, rows.y, rows.env), baseline=rows.baseline, **refits)
     else:

@@ -12,13 +12,25 @@ from torch import Tensor
 
 import invariscope.objectives
 from invariscope.objectives import REGISTRY, Batch
+from invariscope.objectives.feature_head import feature_head
 from tests.objectives.finite_differences import assert_gradient, central_differences
-from tests.objectives.worlds import OUTPUTS, SIZES, TASKS, WIDTH, adversary_of, batch_of, lawful, memory_of, parts
+from tests.objectives.worlds import (
+    OUTPUTS,
+    SIZES,
+    TASKS,
+    WIDTH,
+    adversary_of,
+    batch_of,
+    head_of,
+    lawful,
+    memory_of,
+    parts,
+)
 
 # Something is held fixed on purpose, so that the gradient is not that of the value; their own tests check it
-HOLDS_SOMETHING_FIXED = {"g2dm", "wasserstein_matching"}
+HOLDS_SOMETHING_FIXED = {"g2dm", "wasserstein_matching", "worst_case"}
 # Not a comparison of environments that is 0 where they are alike
-NOT_ZERO_WHEN_ALIKE = {"irm", "ib_erm", "ib_irm", "g2dm", "invrat"}
+NOT_ZERO_WHEN_ALIKE = {"irm", "ib_erm", "ib_irm", "g2dm", "invrat", "worst_case"}
 
 every_objective = pytest.mark.parametrize("name", sorted(REGISTRY))
 every_task = pytest.mark.parametrize("task", TASKS)
@@ -87,10 +99,12 @@ def test_the_whole_is_risk_plus_weight_times_penalty(name: str, task: str, seed:
 @every_objective
 def test_takes_single_precision_too(name: str, task: str, seed: int) -> None:
     batch = batch_of(name, task, seed)
+    head = {key: value.float() for key, value in head_of(task).parameters.items()}
     single = Batch(
         *(tuple(value.float() for value in values) for values in (batch.logits, batch.targets, batch.features)),
         task,
         None if batch.log_densities is None else tuple(value.float() for value in batch.log_densities),
+        feature_head(torch.nn.Linear(WIDTH, OUTPUTS[task]), torch.zeros(1, WIDTH), head),
     )
     start = REGISTRY[name]().adversary(WIDTH, len(SIZES), OUTPUTS[task], torch.Generator().manual_seed(seed))
     values = [float(REGISTRY[name]()(given, adversary=start)[0]) for given in (batch, single)]
@@ -233,6 +247,7 @@ def test_order_of_environments_does_not_matter(name: str, task: str, seed: int) 
         turned(batch.features),
         task,
         None if batch.log_densities is None else turned(tuple(value[:, order] for value in batch.log_densities)),
+        batch.head,
     )
     torch.testing.assert_close(
         parts(lawful(name), other, seed), parts(lawful(name), batch, seed), rtol=1e-9, atol=1e-10
@@ -269,7 +284,7 @@ def test_many_replicates_at_once_are_those_one_by_one(name: str, task: str, seed
         return given | ({} if batch.log_densities is None else {"log_densities": batch.log_densities})
 
     def whole(given: dict[str, Any], adversary: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        return objective(Batch(task=task, **given), None, memory, adversary)
+        return objective(Batch(task=task, head=batches[0].head, **given), None, memory, adversary)
 
     def total(given: dict[str, Any], adversary: dict[str, Tensor]) -> Tensor:
         return whole(given, adversary)[0]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from invariscope.objectives import REGISTRY, Batch, Objective
+from invariscope.objectives.feature_head import FeatureHead, feature_head
 
 TASKS = ("regression", "binary", "multiclass")
 OUTPUTS = {"regression": 1, "binary": 1, "multiclass": 3}
@@ -31,6 +32,15 @@ def targets_of(task: str, rows: int, generator: torch.Generator) -> Tensor:
     return codes.double() if task == "binary" else torch.nn.functional.one_hot(codes, 3).double()
 
 
+def head_of(task: str) -> FeatureHead:
+    """The same linear head for every batch of a task."""
+    generator = torch.Generator().manual_seed(7)
+    head = torch.nn.Linear(WIDTH, OUTPUTS[task], dtype=torch.float64)
+    shapes = {name: value.shape for name, value in head.named_parameters()}
+    fixed = {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
+    return feature_head(head, torch.zeros(1, WIDTH, dtype=torch.float64), fixed)
+
+
 def batch_of(name: str, task: str, seed: int, sizes: tuple[int, ...] = SIZES) -> Batch:
     generator = torch.Generator().manual_seed(seed)
 
@@ -43,6 +53,7 @@ def batch_of(name: str, task: str, seed: int, sizes: tuple[int, ...] = SIZES) ->
         features=tuple(normal(rows, WIDTH) + 0.5 * place for place, rows in enumerate(sizes)),
         task=task,
         log_densities=tuple(normal(rows, len(sizes)) for rows in sizes) if REGISTRY[name]().ratio_on else None,
+        head=head_of(task),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 
 from invariscope.report import html, terminal
-from invariscope.report.worst_case import TICK_LIMIT, curve_of, in_short, worst_case
-from invariscope.results import WorstCaseResult
+from invariscope.report.worst_case import TICK_LIMIT, curve_of, in_short, reached, worst_case
+from invariscope.results import InputWorstCaseResult, WorstCaseResult
 
 R = 4.0
 RADII = np.linspace(0.0, 1.5 * R, 61)
@@ -138,3 +139,33 @@ def test_the_terminal_says_it_in_one_line(curved: SimpleNamespace) -> None:
         console.print(terminal.table(curved))
     said = " ".join(shown.get().split())
     assert "Worst case: a shift as large as Switzerland's makes 55 % of the rows wrong (10 % now)." in said
+
+
+def in_inputs(**changes: Any) -> InputWorstCaseResult:
+    curve = result("cross_entropy")
+    given = {field.name: getattr(curve, field.name) for field in dataclasses.fields(curve)}
+    points = {"moved": [0.6, 0.2], "reached": [1.25, 0.75], "representation": [1.5, 1.0]}
+    arrays = {name: np.array(values) for name, values in points.items()}
+    return InputWorstCaseResult(**(given | arrays | changes))
+
+
+def test_what_inputs_reach_is_a_share_of_what_the_worst_case_adds(curved: SimpleNamespace) -> None:
+    curved.results["worst_case_in_inputs"] = in_inputs()
+    found = reached(curved)
+    assert found is not None
+    assert found.places.tolist() == [0.0, 0.2, 0.6]
+    assert found.reached.tolist() == [0.5, 0.75, 1.25]
+    # 0.25 + 0.75 of 0.5 + 1.0
+    assert found.finding.startswith("Moving the inputs reaches at least 67 % of")
+    page = html.render(curved)
+    assert "reaches at least 67 % of what" in page
+    assert ">reached from inputs</text>" in page
+
+
+@pytest.mark.parametrize(
+    "changes", [{"representation": np.full(2, np.nan)}, {"moved": np.empty(0)}], ids=["nan", "none"]
+)
+def test_without_a_linear_head_nothing_is_compared(curved: SimpleNamespace, changes: dict[str, Any]) -> None:
+    curved.results["worst_case_in_inputs"] = in_inputs(**changes)
+    assert reached(curved) is None
+    assert "reached from inputs" not in html.render(curved)

@@ -86,3 +86,45 @@ def test_all_columns_of_the_structural_equations_pull_the_head_apart(setting, se
         result = influence_index(data.X, data.y, data.env, shuffles=199)
         assert result.value > result.shuffled.max()
         assert result.pvalue == pytest.approx(1 / 200)
+
+
+PENALISED = {
+    "irm, a fixed head": {"penalty": "irm", "penalty_weight": 1.0, "head": LinearHead([[0.5, -1.0]], 0.3)},
+    "irm_split, a fixed head": {"penalty": "irm_split", "penalty_weight": 1.0, "head": LinearHead([[0.5, -1.0]], 0.3)},
+    "vrex, a fixed head": {"penalty": "vrex", "penalty_weight": 10.0, "head": LinearHead([[0.5, -1.0]], 0.3)},
+    "vrex, a fixed head, exact": {
+        "penalty": "vrex",
+        "penalty_weight": 100.0,
+        "head": LinearHead([[0.5, -1.0]], 0.3),
+        "exact": True,
+    },
+}
+
+
+@pytest.mark.parametrize("name", PENALISED)
+def test_under_a_penalty_p_values_are_uniform_for_a_head_that_does_not_know_the_environments(name, seed):
+    rng, runs = np.random.default_rng(seed), 300
+    found = []
+    for _ in range(runs):
+        data = null_same_law(n=(150, 200, 300), d=2, task="binary", seed=int(rng.integers(2**32)))
+        result = influence_index(
+            data.X, data.y, data.env, shuffles=99, seed=int(rng.integers(2**32)), **PENALISED[name]
+        )
+        found.append(result.pvalue)
+    rate = np.mean(np.array(found) <= 0.05)
+    assert 0.02 - band(0.02, runs) <= rate <= 0.08 + band(0.08, runs)
+    assert kstest(found, "uniform").statistic < 2.23 / np.sqrt(runs) + 1 / 100
+
+
+@pytest.mark.parametrize(("penalty", "weight"), [("irm", 1.0), ("vrex", 10.0)])
+def test_under_a_penalty_fitted_heads_reject_no_more_than_they_should(penalty, weight, seed):
+    """The head was fitted so that these environments agree, not those that are dealt: the test is on the safe side."""
+    rng, runs = np.random.default_rng(seed), 200
+    found = []
+    for _ in range(runs):
+        data = null_same_law(n=200, d=3, seed=int(rng.integers(2**32)))
+        result = influence_index(
+            data.X, data.y, data.env, penalty=penalty, penalty_weight=weight, shuffles=99, seed=int(rng.integers(2**32))
+        )
+        found.append(result.pvalue)
+    assert np.mean(np.array(found) <= 0.05) <= 0.08 + band(0.08, runs)

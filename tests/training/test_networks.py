@@ -60,7 +60,44 @@ def test_anybodys_modules_are_cut_into_halves() -> None:
         assert torch.equal(logits, head(represent(x)))
 
 
-@pytest.mark.parametrize("wrong", [nn.Linear(3, 1), "resnet", nn.Sequential(nn.Linear(3, 1), nn.ReLU())])
+def test_chains_in_chains_and_networks_in_wrappers_are_cut() -> None:
+    first, second, head = nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+    x = torch.rand(5, 3)
+    nested = nn.Sequential(first, nn.Sequential(nn.Tanh(), second, nn.Sequential(head, nn.Identity())), nn.Flatten())
+
+    class Wrapper(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = nested
+
+    for network in (halves_of(nested), halves_of(Wrapper())):
+        logits, features = network(x)
+        assert network.head is head
+        assert torch.equal(features, second(torch.tanh(first(x))))
+        assert torch.equal(logits, head(features))
+
+
+class Reversed(nn.Sequential):
+    """A chain by name only."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in reversed(self):
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        nn.Linear(3, 1),
+        "resnet",
+        nn.Sequential(nn.Linear(3, 1), nn.ReLU()),
+        nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2), nn.Softmax(dim=1)),  # not logits
+        nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.Identity())),
+        Reversed(nn.Linear(3, 1), nn.Linear(3, 3)),
+    ],
+    ids=str,
+)
 def test_refuses_what_has_no_halves(wrong: object) -> None:
     with pytest.raises(InputError, match="cannot be cut into representation and head"):
         halves_of(wrong)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # as in `invariscope.objectives.REGISTRY`, which would bring torch along
 OBJECTIVES = (
     "cdann", "coral", "dann", "dric", "erm", "g2dm", "group_dro", "ib_erm", "ib_irm", "invrat", "irm", "lisa", "mixup",
-    "mmd", "regret", "transport_gap", "vrex", "wasserstein_matching",
+    "mmd", "regret", "transport_gap", "vrex", "wasserstein_matching", "worst_case",
 )  # fmt: skip
 STEPS = click.IntRange(min=1)
 EPILOG = """\b

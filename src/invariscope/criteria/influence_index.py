@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.blocks import one_blas_thread
+from invariscope.criteria.influence_dense import Found, Known, dense, dense_penalised, index_of, known_of
+from invariscope.criteria.influence_penalties import Penalty, fit_penalised, groups_of, penalty_of
+from invariscope.criteria.influence_rows import LinearRows, has_several_targets, least_squares, with_several_targets
+from invariscope.criteria.influence_structured import structured
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.shuffles import exact_shuffles, gaussian_shuffles
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.heads import evaluate, fit_shared, score_covariances, theta_of
 from invariscope.linear_head import LinearHead
 from invariscope.losses import loss_of
-from invariscope.resampling import generator, pvalue
+from invariscope.resampling import generator, pvalue, whole
 from invariscope.results import Floats, InfluenceResult
 from invariscope.targets import Target, target_of
 
 INTERCEPT = "(intercept)"
-FLAT = 1e-3  # of the largest curvature: flatter directions carry noise, not structure
-DAMPING = 1e-2  # of the largest curvature, where there are flat directions
-NULL_SPACE = 1e-12  # of the largest eigenvalue: below lies rounding error
+LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose
+SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
 
 
 @criterion(
@@ -39,13 +39,16 @@ def influence_index(
     y: Any = None,
     env: Any = None,
     *,
-    head: LinearHead | None = None,
+    head: Any = None,
     loss: str = "auto",
+    penalty: str | None = None,
+    penalty_weight: float = 0.0,
     damping: float | str = "auto",
     shuffles: int = 999,
     exact: bool = False,
     seed: int = 0,
     weight: Any = None,
+    solver: str = "auto",
 ) -> InfluenceResult:
     """How differently the environments pull the top model, against environments dealt at random.
 
@@ -53,22 +56,33 @@ def influence_index(
 
     γ is the linear head (weights and intercept) on the columns of ``Z`` as they are (columns further than 30 spreads
     from zero, such as years, are moved there first, or V would only see the intercept), ℓ_e the mean loss in
-    environment e, H the Hessian of the pooled mean loss; Cov_e divides by the number of environments.
+    environment e, H the Hessian of the training objective: of the pooled mean loss or, with a penalty, of
+    (1/m) Σ_e ℓ_e + penalty_weight · R. Cov_e divides by the number of environments.
 
-    The shuffle baseline pools the rows, deals them into environments of the same sizes and computes V again:
-    ``shuffled`` holds all of these values, and the p-value is their share at least as large as V. Mean gradients of
-    random environments are normal to very good accuracy, so by default they are drawn as N(ḡ, (1/n_e − 1/n) S);
-    ``exact=True`` really deals the rows.
+    The shuffle baseline pools the rows, deals them into environments of the same sizes and computes V again (with the
+    penalty of the new environments): ``shuffled`` holds all of these values, and the p-value is their share at least
+    as large as V. Mean gradients of random environments are normal to very good accuracy, so by default they are drawn
+    as N(ḡ, (1/n_e − 1/n) S); ``exact=True`` really deals the rows and computes everything anew.
 
     Parameters
     ----------
-    Z, y, env : representation (n, d), target and environments; or one :class:`~invariscope.Environments`
-    head : the model's own :class:`~invariscope.LinearHead`; without one, the pooled (ERM) head is fitted
+    Z, y, env : representation (n, d), target and environments; or one :class:`~invariscope.Environments`. Here, and in
+        no other criterion, y may be (n, q), q numbers per row: the loss is then Σ_k (s_k − y_k)².
+    head : the model's own :class:`~invariscope.LinearHead`; without one, the head that minimises the objective is
+        fitted. Or a torch module that maps rows of ``Z`` to predictions, log-odds or class scores.
     loss : "auto", "squared", "logistic" or "softmax"
-    damping : a number added to H's diagonal, or "auto": 0 for a healthy spectrum, 1 % of the largest eigenvalue if any
-        live one is below a thousandth of it (as in wide ReLU layers, where V is pure noise otherwise). Dead units and
-        dependent columns make H singular; their directions have no gradient and are left out.
+    penalty : what the model was trained with beside the risks: "irm", "irm_split" (even and odd rows of every
+        environment) or "vrex", as :mod:`invariscope.objectives` have them, and ``penalty_weight`` its weight. It enters
+        H, not the gradients: more weight is put on an environment's rows, not on its part of the penalty.
+    damping : a number added to H's diagonal, or "auto": 0 for a healthy spectrum; where a live eigenvalue is below a
+        thousandth of the largest (as in wide ReLU layers, where V is pure noise otherwise) the sampling noise of H,
+        √(λ₁ Σλ / n). Dead units and dependent columns make H singular; their directions have no gradient and are left
+        out. Where H has negative curvature, "auto" makes it positive and says so.
     shuffles : how many random deals
+    solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
+        (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
+        "cg", conjugate gradients for a whole network (each shuffle costs a solve, so at most 19 are dealt unless
+        ``exact=True``)
 
     What it cannot tell: how much loss the disagreement costs (see :func:`~invariscope.regret`); V is on a logarithmic
     scale in the units of the head's parameters, so V of two models cannot be compared, only V with its shuffles.
@@ -81,106 +95,196 @@ def influence_index(
     >>> result = influence_index(z, y, env)
     >>> bool(result.value > result.shuffled.max()), result.pvalue, result.top_columns(1)
     (True, 0.001, ('x1',))
+    >>> rex = influence_index(z, y, env, penalty="vrex", penalty_weight=10.0)  # trained against the difference
+    >>> bool(rex.value < result.value)
+    True
     """
-    data = Environments.of(Z, y, env, weight)
-    target = target_of(data, loss)
-    target = _as_head_has_it(target, head, data)
+    if solver not in SOLVERS:
+        raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
+    rng, several = generator(seed), has_several_targets(y)
+    if several:
+        data, values, names = with_several_targets(Z, y, env, weight)
+        if loss not in ("auto", "squared"):
+            raise InputError(f'y has {len(names)} columns: for several numbers per row the loss is "squared"')
+        target = Target("regression", values)
+    else:
+        data = Environments.of(Z, y, env, weight)
+        target, names = target_of(data, loss), ()
+    if penalty is not None and data.weight is not None:
+        data, target = _written_out(data, target, exact)
+    head, intercept = _plain_head(head, solver)
+    if head is not None and not isinstance(head, LinearHead):
+        from invariscope.criteria.influence_autograd import measured_network
+
+        return measured_network(
+            data, target, head, penalty, penalty_weight, damping, shuffles, exact, rng, "auto" if several else solver
+        )
+    if solver in ("autograd", "cg"):
+        raise InputError(f'solver "{solver}" is for torch modules: give one as head, or use "dense" or "kronecker"')
+    target = _as_head_has_it(target, head, data, len(names) or None)
+    outputs = len(names) or loss_of(target).n_scores
+    rows = LinearRows(data, target.loss, target.values, outputs, intercept=intercept)
+    chosen = penalty_of(penalty, penalty_weight, rows.reported)
+    if solver == "auto":
+        solver = "dense" if rows.size <= LARGEST_DENSE else "kronecker"
+    if solver == "kronecker" and chosen is not None:
+        raise InputError(
+            f"the head has {rows.size:,} parameters, and the Hessian of a penalty is only computed up to "
+            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
+        )
     with one_blas_thread():
-        return _measured(data, target, head, damping, shuffles, exact, generator(seed))
+        if solver == "kronecker":
+            theta = _given_or_fitted(data, target, rows, head)
+            found = structured(rows, theta, data, damping, shuffles, exact, rng)
+        elif chosen is None:
+            found = _without_penalty(data, target, rows, head, damping, shuffles, exact, rng)
+        else:
+            found = _with_penalty(data, target, rows, head, chosen, damping, shuffles, exact, rng)
+    return _result(data, target, rows, names, found, penalty, float(penalty_weight))
 
 
-def _measured(
+def _without_penalty(
     data: Environments,
     target: Target,
+    rows: LinearRows,
     head: LinearHead | None,
     damping: float | str,
     shuffles: int,
     exact: bool,
     rng: np.random.Generator,
-) -> InfluenceResult:
-    kind = loss_of(target)
+) -> Found:
+    if target.values.ndim == 2 or not rows.intercept:
+        theta = _given_or_fitted(data, target, rows, head)
+        blocks = rows.outputs if rows.kind == "squared" else 1
+        return dense(rows, theta, data, known_of(rows, theta, data, blocks), damping, shuffles, exact, rng)
     total = float(data.rows.sum())
     if head is None:
         fitted = fit_shared(data, target, np.full(len(data), 1.0 / total))
     else:
-        theta = theta_of(data, head.weight, head.bias)
-        fitted = evaluate(data, target, np.tile(theta, (len(data), 1)))
+        fitted = evaluate(data, target, np.tile(theta_of(data, head.weight, head.bias), (len(data), 1)))
 
-    width = data.blocks.width
-    gradient = fitted.gradient / data.rows[:, None]
-    hessian = fitted.hessian.sum(axis=0) / total
-    eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
-    live = eigenvalues > NULL_SPACE * max(float(eigenvalues[-1]), 0.0)
-    added, notes = _damping(damping, eigenvalues, live)
-    inverse = (vectors[:, live] / (eigenvalues[live] + added)) @ vectors[:, live].T
-
-    influences = -gradient @ inverse
-    value, direction = index_of(influences)
-    if exact:
-        shuffled = exact_shuffles(data, target, fitted.theta[0], inverse, shuffles, rng)
-    else:
+    def covariance() -> Floats:
         outer, sums = score_covariances(data, target, fitted.theta)
         mean = sums.sum(axis=0) / total
-        spread = (outer.sum(axis=0) - total * np.outer(mean, mean)) / (total - 1.0)
-        shuffled = gaussian_shuffles(inverse @ spread @ inverse, data.rows, shuffles, rng)
+        return np.asarray((outer.sum(axis=0) - total * np.outer(mean, mean)) / (total - 1.0))
+
+    known = Known(fitted.gradient / data.rows[:, None], fitted.hessian.sum(axis=0) / total, covariance)
+    return dense(rows, fitted.theta[0], data, known, damping, shuffles, exact, rng)
+
+
+def _with_penalty(
+    data: Environments,
+    target: Target,
+    rows: LinearRows,
+    head: LinearHead | None,
+    penalty: Penalty,
+    damping: float | str,
+    shuffles: int,
+    exact: bool,
+    rng: np.random.Generator,
+) -> Found:
+    theta, reached = _given_or_fitted(data, target, rows, head), True
+    if head is None:
+        theta, reached = fit_penalised(rows, theta, penalty, *groups_of(data, penalty, rows.weight))
+    found = dense_penalised(rows, theta, data, penalty, damping, shuffles, exact, rng)
+    if not reached:
+        found.notes.append(
+            "The head was fitted here, and the penalised objective was still falling at the last step: influences are "
+            "those of an unfinished fit. Pass the head of a model that was trained to the end."
+        )
+    return found
+
+
+def _given_or_fitted(data: Environments, target: Target, rows: LinearRows, head: LinearHead | None) -> Floats:
+    """The head of the user, or the one fitted by ERM, as a flat vector on the design."""
+    if head is not None:
+        return theta_of(data, head.weight, head.bias) if rows.intercept else head.weight.ravel()
+    if target.values.ndim == 2:
+        return least_squares(rows)
+    return np.asarray(fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0])
+
+
+def _result(
+    data: Environments,
+    target: Target,
+    rows: LinearRows,
+    names: tuple[str, ...],
+    found: Found,
+    penalty: str | None,
+    penalty_weight: float,
+) -> InfluenceResult:
+    order, columns = np.arange(rows.size), data.columns
+    if rows.intercept:  # comes last in results
+        order = np.roll(order.reshape(rows.outputs, -1), -1, axis=1).ravel()
+        columns = (*columns, INTERCEPT)
+    if rows.outputs > 1:
+        columns = tuple(f"{column} [{label}]" for label in names or target.classes for column in columns)
+    return result_of(data, found, columns, order, target.loss, penalty, penalty_weight)
+
+
+def result_of(
+    data: Environments,
+    found: Found,
+    parameters: tuple[str, ...],
+    order: Any,
+    loss: str,
+    penalty: str | None,
+    penalty_weight: float,
+) -> InfluenceResult:
+    """Influences and shuffles as a result; ``order`` picks the flat parameters in the order of their names."""
+    value, direction = index_of(found.influences)
+    notes = list(found.notes)
     if not np.isfinite(value):
         notes.append("All environments pull the head alike: V is minus infinity.")
-    order = np.concatenate([np.r_[1:width, 0] + k * width for k in range(kind.n_scores)])
     return InfluenceResult(
         value=value,
-        shuffled=shuffled,
-        pvalue=pvalue(value, shuffled) if np.isfinite(value) else 1.0,
+        shuffled=found.shuffled,
+        pvalue=pvalue(value, found.shuffled) if np.isfinite(value) else 1.0,
         labels=data.labels,
-        parameters=_names(data, target, kind.n_scores),
-        influences=influences[:, order],
+        parameters=parameters,
+        influences=found.influences[:, order],
         direction=direction[order],
-        eigenvalues=eigenvalues[::-1].copy(),
-        damping=added,
-        rank=int(live.sum()),
-        loss=kind.name,
+        eigenvalues=found.eigenvalues[::-1].copy(),
+        damping=found.damping.added,
+        rank=found.rank,
+        loss=loss,
+        solver=found.solver,
+        damping_reason=found.damping.reason,
+        penalty=penalty,
+        penalty_weight=penalty_weight,
         notes=tuple(notes),
     )
 
 
-def index_of(influences: Floats) -> tuple[float, Floats]:
-    """V = ln of the largest eigenvalue of the covariance (1/m) of m influence vectors, and its eigenvector.
-
-    >>> value, direction = index_of(np.array([[2.0, 0.0], [-2.0, 0.0]]))
-    >>> round(value, 4), direction.tolist()
-    (1.3863, [1.0, 0.0])
-    """
-    centred = influences - influences.mean(axis=0)
-    _, singular, right = np.linalg.svd(centred, full_matrices=False)
-    largest = float(singular[0] ** 2) / len(influences)
-    direction = right[0] * np.sign(right[0, np.argmax(np.abs(right[0]))])
-    return (math.log(largest) if largest > 0 else -math.inf), direction
-
-
-def _damping(damping: float | str, eigenvalues: Floats, live: NDArray[np.bool_]) -> tuple[float, list[str]]:
-    notes = []
-    if not live.all():
-        notes.append(
-            f"{int((~live).sum())} of {len(live)} directions of the head have no curvature (dead units, constant or "
-            "dependent columns, or the softmax's free constant); they carry no gradient and are left out."
-        )
-    if damping != "auto":
-        if isinstance(damping, str) or not (damping >= 0 and math.isfinite(damping)):
-            raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
-        return float(damping), notes
-    largest = float(eigenvalues[-1])
-    small = int(np.count_nonzero(eigenvalues[live] < FLAT * largest))
-    if small == 0:
-        return 0.0, notes
-    added = DAMPING * largest
-    notes.append(
-        f"Damping {added:.3g} ({DAMPING:.0%} of the largest curvature) was added to the Hessian: {small} of its "
-        f"directions are over {1 / FLAT:,.0f} times flatter than the steepest, and dividing by them amplifies noise. "
-        "If the columns have mixed units, put them in units of their spread first."
-    )
-    return added, notes
+def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
+    """A torch layer nn.Linear is a linear head, unless automatic differentiation was asked for; and whether it has an
+    intercept."""
+    if head is None or isinstance(head, LinearHead) or solver in ("autograd", "cg"):
+        return head, True
+    kinds = [(kind.__module__.split(".")[0], kind.__name__) for kind in type(head).__mro__]
+    if ("torch", "Module") not in kinds:
+        raise InputError(f"head is a {type(head).__name__}: give a LinearHead, or a torch module that maps Z to scores")
+    if kinds[0] == ("torch", "Linear"):
+        weight = head.weight.detach().cpu().double().numpy()
+        bias = np.zeros(len(weight)) if head.bias is None else head.bias.detach().cpu().double().numpy()
+        return LinearHead(weight, bias), head.bias is not None
+    if solver in ("dense", "kronecker"):
+        raise InputError(f'solver "{solver}" is for linear heads: use "autograd" or "cg" for a {type(head).__name__}')
+    return head, True
 
 
-def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments) -> Target:
+def _written_out(data: Environments, target: Target, exact: bool) -> tuple[Environments, Target]:
+    """Rows as often as their weight says: halves of environments, and penalties of deals, are made of single rows."""
+    assert data.weight is not None
+    counts = whole(data.weight)
+    if counts is None:
+        if exact:
+            raise InputError("exact shuffles under a penalty need weights that are whole numbers: use exact=False")
+        return data, target
+    return data.written_out(counts), replace(target, values=np.repeat(target.values, counts, axis=0))
+
+
+def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments, several: int | None) -> Target:
     """Check a given head against the data; a two-class head may have one score or two."""
     if head is None:
         return target
@@ -188,14 +292,7 @@ def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments)
         raise InputError(f"the head has {head.n_features} weights but the representation has {data.X.shape[1]} columns")
     if target.task == "binary" and head.n_outputs == 2:
         return replace(target, task="multiclass")
-    expected = loss_of(target).n_scores
+    expected = several or loss_of(target).n_scores
     if head.n_outputs != expected:
         raise InputError(f"the head has {head.n_outputs} outputs but the target needs {expected}")
     return target
-
-
-def _names(data: Environments, target: Target, n_scores: int) -> tuple[str, ...]:
-    columns = (*data.columns, INTERCEPT)
-    if n_scores == 1:
-        return columns
-    return tuple(f"{column} [{label}]" for label in target.classes for column in columns)

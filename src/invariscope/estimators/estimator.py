@@ -18,6 +18,7 @@ from invariscope.errors import InputError
 from invariscope.estimators.environment_codes import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
 from invariscope.models import Split
+from invariscope.trained_with import trained_with
 
 if TYPE_CHECKING:
     from invariscope.objectives import Objective
@@ -147,6 +148,13 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return objective
 
+    def _fitted_objective(self) -> Objective:
+        from invariscope.objectives import objective_of
+
+        return objective_of(
+            self.objective_ if isinstance(self.objective, str) else self.objective, self.penalty, self.options
+        )
+
     # --- predicting ---------------------------------------------------------------------------------------------------
     def represent(self, X: Any) -> Array:
         """What the last step of the network reads, (n, d): the last hidden layer, or a linear model's score."""
@@ -175,6 +183,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             name=name,
             task=self._task,
             classes=None if classes is None else classes.tolist(),
+            trained_with=trained_with(self._fitted_objective(), self._target_units()[1]),
         )
 
     def _outputs(self, X: Any) -> tuple[Floats, Array]:

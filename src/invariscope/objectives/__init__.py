@@ -18,6 +18,7 @@ from invariscope.objectives.regret import Regret
 from invariscope.objectives.transport_gap import TransportGap
 from invariscope.objectives.vrex import VREx
 from invariscope.objectives.wasserstein_matching import WassersteinMatching
+from invariscope.objectives.worst_case import WorstCase
 
 __all__ = [
     "CDANN",
@@ -41,6 +42,7 @@ __all__ = [
     "TransportGap",
     "VREx",
     "WassersteinMatching",
+    "WorstCase",
     "objective",
     "objective_of",
 ]

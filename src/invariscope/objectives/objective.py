@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.objectives.feature_head import FeatureHead
 from invariscope.objectives.risks import risks
 
 Tensors = tuple[Tensor, ...]
@@ -30,7 +31,8 @@ class Batch:
     ``logits`` (n_e, K): scores of the head, K = 1 for regression and two classes; ``targets`` (n_e,) numbers or
     probabilities of the second class, or (n_e, K) probabilities of classes: always floats, so that rows can be mixed;
     ``features`` (n_e, d): what the head reads; ``log_densities`` (n_e, E): log p_k(x_i) up to a term common to all k,
-    only for objectives with ``ratio_on``.
+    only for objectives with ``ratio_on``; ``head``: the head as a function of features, for objectives that ask what it
+    says elsewhere than at the rows (:func:`~invariscope.objectives.feature_head.feature_head` makes one).
     """
 
     logits: Tensors
@@ -38,6 +40,7 @@ class Batch:
     features: Tensors
     task: str
     log_densities: Tensors | None = None
+    head: FeatureHead | None = None
 
     @cached_property
     def risks(self) -> Tensor:
@@ -101,6 +104,10 @@ class Objective:
         """How far from invariant, in the sense of this objective; 0 if it has no penalty."""
         return batch.logits[0].new_zeros(())
 
+    def parts(self, batch: Batch, memory: Named, adversary: Named) -> tuple[Tensor, Tensor]:
+        """Risk and penalty as a step of training minimises them; the penalty may then know the memory too."""
+        return self.risk(batch, memory), self.penalty(batch, adversary)
+
     def judgement(self, batch: Batch, weight: Tensor | float, memory: Named, adversary: Named) -> Tensor:
         """What held-out rows are judged by, to stop early: risk + weight · penalty.
 
@@ -123,7 +130,8 @@ class Objective:
         """The number to minimise and the memory for the next step."""
         memory = self.remember(batch, self.memory(len(batch.logits)) if memory is None else memory)
         weight = self.weight if weight is None else weight
-        return self.risk(batch, memory) + weight * self.penalty(batch, adversary or {}), memory
+        risk, penalty = self.parts(batch, memory, adversary or {})
+        return risk + weight * penalty, memory
 
 
 REGISTRY: dict[str, type[Objective]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from invariscope.report.charts import CALM, CLOUD, INK, MUTED, NARROW, OVER, WIDE, WIDER, room_for, styled
-from invariscope.report.worst_case import Curve, WorstCase
+from invariscope.report.worst_case import Curve, Reached, WorstCase
 
 #: Height of the main curve, of a small one, and of the line of one environment.
 MAIN, SMALL, STEP = 210, 150, 20
@@ -57,6 +57,27 @@ def side_by_side(data: WorstCase, *, narrow: bool = False) -> alt.TopLevelMixin:
     ]
     joined = alt.vconcat(*panels, spacing=14) if narrow else alt.hconcat(*panels, spacing=12)
     return styled(joined.resolve_scale(x="independent", y="independent"), narrow, fit=False)
+
+
+def from_inputs(data: Reached, *, narrow: bool = False) -> alt.TopLevelMixin:
+    """The worst case in the representation, and what inputs moved by gradient ascent reach of it."""
+    values = [
+        {"place": float(place), "value": float(value), "of": name}
+        for name, line in (("in the representation", data.ceiling), ("reached from inputs", data.reached))
+        for place, value in zip(data.places, line, strict=True)
+    ]
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        x=alt.X("place:Q", title="distance that the representation moves (in units of R)", axis=alt.Axis(tickCount=7)),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5, grid=True)),
+        color=alt.Color("of:N", scale=alt.Scale(range=[CALM, OVER]), legend=None),
+    )
+    ends = base.transform_filter(f"datum.place == {float(data.places[-1])!r}")
+    names = ends.mark_text(align="right", dy=-9, dx=-4, fontSize=12, fontWeight="bold").encode(text="of:N")
+    drawn = alt.layer(base.mark_line(strokeWidth=2.2), base.mark_circle(size=36, opacity=1), names)
+    return styled(
+        drawn.properties(height=SMALL + 30, title=alt.TitleParams(data.title, anchor="start", fontSize=12, color=INK)),
+        narrow,
+    )
 
 
 def _scale(data: WorstCase) -> alt.Scale:

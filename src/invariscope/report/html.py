@@ -20,6 +20,7 @@ DRAWINGS: dict[str, Callable[..., Any]] = {
     "histogram": charts.histogram,
     "main_curve": curves.main_curve,
     "side_by_side": curves.side_by_side,
+    "from_inputs": curves.from_inputs,
 }
 
 

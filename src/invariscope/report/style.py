@@ -55,7 +55,7 @@ _BASE = """
   max-width: 72ch; }
 .invariscope section { margin: 0 0 2.4em; }
 .invariscope figure { margin: 0; }
-.invariscope figure + figure { margin-top: 1.4em; }
+.invariscope figure + figure, .invariscope figure + h3 { margin-top: 1.6em; }
 .invariscope figure svg { display: block; max-width: 100%; height: auto; overflow: visible; }
 .invariscope figure.beside { display: flex; gap: 2em; align-items: flex-start; }
 .invariscope figure.beside .wide { flex: 0 1 auto; }

@@ -88,13 +88,43 @@ def worst_case(audit: Audited) -> WorstCase | None:
     apart = np.asarray(result.apart, np.float64) / result.unit
     found = [
         Tick(name, float(place))
-        for name, place in zip(wording.names(result.labels), apart, strict=True)
+        for name, place in zip(wording.names(result.labels), apart, strict=False)  # distances may not have been had
         if math.isfinite(place)
     ]
     ticks = sorted(found, key=lambda tick: -tick.place)
     unit = UNITS["squared" if result.of == "squared" else "classes"]
     finding, told = _sentences(curves, ticks)
     return WorstCase(curves, tuple(ticks[:TICK_LIMIT]), max(0, len(ticks) - TICK_LIMIT), unit, finding, told)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What moving inputs does to the representation: distance there (in units of its R), loss, and the worst case."""
+
+    places: Floats
+    reached: Floats
+    ceiling: Floats
+    title: str
+    finding: str
+
+
+def reached(audit: Audited) -> Reached | None:
+    """The loss reached from the inputs under the worst case at the same distance in the representation."""
+    result = audit.results.get("worst_case_in_inputs")
+    if result is None or len(result.moved) < 2 or not np.isfinite([result.moved, result.representation]).all():
+        return None
+    order = np.argsort(result.moved, kind="stable")
+    places, loss, ceiling = result.moved[order], result.reached[order], result.representation[order]
+    start = float(np.min(result.loss))
+    gained = float(np.sum(loss - start) / max(float(np.sum(ceiling - start)), 1e-12))
+    return Reached(
+        np.r_[0.0, places],
+        np.r_[start, loss],
+        np.r_[start, ceiling],
+        TITLES[result.of],
+        f"Moving the inputs reaches at least {wording.percent(max(gained, 0.0))} of what the representation's "
+        "worst case adds to the loss",
+    )
 
 
 def curve_of(result: WorstCaseResult) -> Curve:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from invariscope import wording
 from invariscope.report import record
 from invariscope.report.data import Audited
-from invariscope.report.sections import Draw, note, section
+from invariscope.report.sections import Draw, escaped, note, section
+from invariscope.report.worst_case import reached
 from invariscope.report.worst_case import worst_case as plot_data
 
 KICKER = "How bad it can get in an environment nobody has seen"
@@ -30,7 +31,18 @@ def worst_case(audit: Audited, figure: Draw) -> str:
         caption += f" {wording.count(found.others, 'further environment')} closer than these not shown."
     body = figure("main_curve", found, caption)
     if len(found.curves) > 1:
-        body += figure("side_by_side", found, f"{found.told} Dashed: the furthest {audit.data.env_name}.")
+        body += figure(
+            "side_by_side", found, found.told + (f" Dashed: the furthest {audit.data.env_name}." if found.ticks else "")
+        )
+    inputs = reached(audit)
+    if inputs is not None:
+        body += f"<h3>{escaped(inputs.finding)}</h3>\n" + figure(
+            "from_inputs",
+            inputs,
+            "Orange: the loss after the inputs of some rows were moved by gradient ascent, over the distance their "
+            "representation moved. Blue: the worst case in the representation at the same distance, which nothing can "
+            "exceed. The nearer the two, the less the representation's worst case exaggerates.",
+        )
     known = record.words_of("worst_case")
     remarks = [known and f"{known.tells} Cannot tell: {known.cannot_tell}", *result.notes]
     body += "".join(note(text) for text in remarks if text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ HALVES = (
     "give a pair (representation, head), a module with attributes featurizer and classifier or represent and head, "
     "or an nn.Sequential that ends with an nn.Linear, whose outputs are logits (no sigmoid or softmax)"
 )
+PASSING = (nn.Identity, nn.Flatten)  # behind a head they change none of its numbers
 
 
 class Halves(nn.Module):
@@ -34,11 +36,15 @@ class Halves(nn.Module):
         self.represent = represent
         self.head = head
 
-    def forward(self, inputs: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Logits (n, K) and features (n, d); ``noise`` is what :meth:`noise` drew for these rows."""
+    def forward(self, inputs: Tensor, noise: Tensor | None = None, flat: bool = True) -> tuple[Tensor, Tensor]:
+        """Logits (n, K) and features (n, d), or as the head reads them if not ``flat``.
+
+        ``noise`` is what :meth:`noise` drew for these rows.
+        """
         features = self.represent(inputs) if noise is None else self.represent(inputs, noise)
         logits = self.head(features)
-        return logits.reshape(logits.shape[0], -1), features.flatten(1)  # shape, not len: an export keeps rows variable
+        logits = logits.reshape(logits.shape[0], -1)  # shape, not len: an export keeps rows variable
+        return logits, features.flatten(1) if flat else features
 
     @property
     def drops(self) -> bool:
@@ -144,28 +150,65 @@ def convnet(shape: tuple[int, int, int], outputs: int) -> Halves:
     return Halves(ImageLayers(shape), nn.Linear(128, outputs))
 
 
-def halves_of(network: Any) -> Halves:
+def halves_of(network: Any, behind: tuple[type[nn.Module], ...] = PASSING) -> Halves:
     """Anybody's module in two halves, representation and head.
 
     It may be a pair of modules (representation, head), a module with attributes ``featurizer`` and ``classifier`` (as
-    DomainBed's have) or ``represent`` and ``head``, or an ``nn.Sequential`` that ends with an ``nn.Linear``. The head
-    gives logits: one column for regression and two classes, K for K classes.
+    DomainBed's have) or ``represent`` and ``head``, an ``nn.Sequential``, nested or not, that ends with an
+    ``nn.Linear``, or a module with one of these as its attribute ``network``. The head gives logits: one column for
+    regression and two classes, K for K classes. Layers of the types ``behind`` may follow the last linear one; they
+    are left out.
 
-    >>> halves_of(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))).head
+    >>> halves_of(nn.Sequential(nn.Linear(3, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 1)))).head
     Linear(in_features=8, out_features=1, bias=True)
     """
+    found = _found_halves(network, behind)
+    if found is None:
+        raise InputError(
+            f"this network ({type(network).__name__}) cannot be cut into representation and head: {HALVES}"
+        )
+    return found
+
+
+def _found_halves(network: Any, behind: tuple[type[nn.Module], ...]) -> Halves | None:
     if isinstance(network, Halves):
         return network
     if isinstance(network, tuple) and len(network) == 2 and all(isinstance(half, nn.Module) for half in network):
         return Halves(*network)
-    if isinstance(network, nn.Module):
-        for names in (("featurizer", "classifier"), ("represent", "head")):
-            represent, head = (getattr(network, name, None) for name in names)
-            if isinstance(represent, nn.Module) and isinstance(head, nn.Module):
-                return Halves(represent, head)
-        if isinstance(network, nn.Sequential) and len(network) > 1 and isinstance(network[-1], nn.Linear):
-            return Halves(network[:-1], network[-1])
-    raise InputError(f"this network ({type(network).__name__}) cannot be cut into representation and head: {HALVES}")
+    if not isinstance(network, nn.Module):
+        return None
+    for names in (("featurizer", "classifier"), ("represent", "head")):
+        represent, head = (getattr(network, name, None) for name in names)
+        if isinstance(represent, nn.Module) and isinstance(head, nn.Module):
+            return Halves(represent, head)
+    if is_chain(network):
+        before, last = _before_the_last_linear(network, behind)
+        return Halves(nn.Sequential(before), last) if before and last is not None else None
+    inner = getattr(network, "network", None)
+    return _found_halves(inner, behind) if isinstance(inner, nn.Module) else None
+
+
+def is_chain(network: Any) -> bool:
+    """Whether it is an ``nn.Sequential`` that does what its name says: a subclass may do anything."""
+    return isinstance(network, nn.Sequential) and type(network).forward is nn.Sequential.forward
+
+
+def _before_the_last_linear(
+    network: nn.Module, behind: tuple[type[nn.Module], ...]
+) -> tuple[OrderedDict[str, nn.Module], nn.Linear | None]:
+    """The layers of a chain before its last linear one, under their names, and that one if the chain ends with it."""
+    named = OrderedDict((name, layer) for name, layer in network._modules.items() if layer is not None)
+    while named and isinstance(named[next(reversed(named))], behind):
+        named.popitem()
+    if not named:
+        return named, None
+    name, last = named.popitem()
+    if is_chain(last):
+        inner, last_linear = _before_the_last_linear(last, behind)
+        if inner:
+            named[name] = nn.Sequential(inner)
+        return named, last_linear
+    return named, last if isinstance(last, nn.Linear) else None
 
 
 def widths_of(network: Halves, inputs: Tensor) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
+from invariscope.objectives.feature_head import feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors
 from invariscope.training.networks import Halves, in_use
 from invariscope.training.rows import Rows
@@ -49,9 +50,11 @@ class Program:
         """Forward pass over all environments at once."""
         sizes = [len(values) for values in material.inputs]
         noise = material.noise[0] if material.noise else None
-        logits, features = functional_call(self.network, parameters, (torch.cat(material.inputs), noise))
-        densities = material.densities or None
-        return Batch(logits.split(sizes), material.targets, features.split(sizes), self.task, densities)
+        logits, found = functional_call(self.network, parameters, (torch.cat(material.inputs), noise, False))
+        features, densities = found.flatten(1), material.densities or None
+        own = {name.removeprefix("head."): value for name, value in parameters.items() if name.startswith("head.")}
+        head = feature_head(self.network.head, features, own, found.shape[1:])
+        return Batch(logits.split(sizes), material.targets, features.split(sizes), self.task, densities, head)
 
     def loss(
         self, parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material
@@ -60,7 +63,7 @@ class Program:
         inputs, targets = self.objective.mix(material.inputs, material.targets, material.drawn)
         batch = self.batch(parameters, material._replace(inputs=inputs, targets=targets))
         memory = self.objective.remember(batch, memory)
-        risk, penalty = self.objective.risk(batch, memory), self.objective.penalty(batch, adversary)
+        risk, penalty = self.objective.parts(batch, memory, adversary)
         total = risk + weight * penalty
         if self.weight_decay:
             # here, not in the optimiser: where the whole is divided by a large weight, it must be divided as well

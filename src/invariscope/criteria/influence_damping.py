@@ -1,0 +1,93 @@
+"""How much is added to the Hessian before it is inverted, and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from invariscope.errors import InputError
+from invariscope.results import Floats
+
+FLAT = 1e-3  # of the largest curvature: flatter directions call for damping
+NULL_SPACE = 1e-12  # of the largest eigenvalue: below lies rounding error
+
+
+def noise_level(eigenvalues: Floats, rows: float) -> float:
+    """How far sampling moves the eigenvalues of a Hessian that is a mean over ``rows`` rows: λ₁ √(r / n).
+
+    r = Σλ / λ₁ is the effective rank; the operator norm of the error of a mean of n random matrices x xᵀ is of this
+    order (Koltchinskii and Lounici, 2017). Directions that are flatter cannot be told from flat ones.
+
+    >>> round(noise_level(np.array([4.0, 3.0, 2.0]), 900), 4)  # √(4 · 9 / 900)
+    0.2
+    """
+    values = np.maximum(eigenvalues, 0.0)
+    return math.sqrt(float(values.max() * values.sum()) / rows)
+
+
+@dataclass(frozen=True)
+class Damping:
+    """What is ``added`` to the Hessian and why; ``base`` would be enough for curvatures of at least ``floor``, so that
+    the Hessian of a deal can be treated as that of the environments."""
+
+    added: float
+    base: float
+    floor: float
+    reason: str
+    notes: list[str]
+
+    def of(self, lowest: Floats) -> Floats:
+        """Damping for Hessians whose smallest curvatures are ``lowest``."""
+        return np.maximum(self.base, self.floor - lowest)
+
+
+def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, rows: float) -> Damping:
+    """Damping from the spectrum, or as given.
+
+    ``eigenvalues`` are those of the whole Hessian, ``of_risks`` those without the penalty: a penalty makes a few
+    directions steep on purpose, and the others are not flat for that. Where it takes curvature away, what is missing
+    to that of the risks (or to the sampling noise, if that is less) is added.
+    """
+    notes = []
+    largest, steepest = float(np.abs(eigenvalues).max()), float(of_risks.max())
+    live = np.abs(eigenvalues) > NULL_SPACE * largest
+    lowest = float(eigenvalues[live].min())
+    if not live.all():
+        notes.append(
+            f"{int((~live).sum())} of {len(live)} directions of the head have no curvature (dead units, constant or "
+            "dependent columns, or the softmax's free constant); they carry no gradient and are left out."
+        )
+    if damping != "auto":
+        if isinstance(damping, str) or not (damping >= 0 and math.isfinite(damping)):
+            raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
+        if lowest < 0:
+            rest = " It still has some with this damping." if damping <= -lowest else ""
+            notes.append(f"{_not_a_minimum(lowest)}{rest}")
+        return Damping(float(damping), float(damping), -math.inf, "given", notes)
+    of_risks = of_risks[of_risks > NULL_SPACE * steepest]
+    small, noise = int(np.count_nonzero(of_risks < FLAT * steepest)), noise_level(of_risks, rows)
+    base, reason = 0.0, "0: no direction is flat"
+    if small:
+        base = noise
+        reason = f"sampling noise of the Hessian, {noise / steepest:.2%} of the largest curvature of the risk"
+        notes.append(
+            f"Damping {base:.3g} ({reason}) was added to the Hessian: {small} of its directions are over "
+            f"{1 / FLAT:,.0f} times flatter than the steepest, and dividing by them amplifies noise. "
+            "If the columns have mixed units, put them in units of their spread first."
+        )
+    floor = min(noise, float(of_risks.min()))
+    added = max(base, floor - lowest)
+    if added > base:
+        reason = "what the penalty takes away from the curvature of the risks"
+        ahead = _not_a_minimum(lowest) if lowest < 0 else "The penalty takes curvature away."
+        notes.append(f"{ahead} Damping {added:.3g} gives it back.")
+    return Damping(added, base, floor, reason, notes)
+
+
+def _not_a_minimum(lowest: float) -> str:
+    return (
+        f"The objective has negative curvature at this head (down to {lowest:.3g}): it is not at a minimum, and "
+        "influences say less there. Train further, or check penalty and penalty_weight."
+    )

@@ -1,0 +1,31 @@
+"""What a model was trained with, as far as an audit should know: the objective, and the penalty in its curvature."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+ERM = "erm"
+
+
+class TrainedWith(NamedTuple):
+    """The name of an objective; ``penalty`` and ``weight`` as :func:`~invariscope.influence_index` takes them.
+
+    ``penalty`` is ``None`` where the objective has none whose curvature in the head is known in closed form.
+    """
+
+    name: str = ERM
+    penalty: str | None = None
+    weight: float = 0.0
+
+
+def trained_with(objective: Any, scale: float = 1.0) -> TrainedWith:
+    """From an objective of :mod:`invariscope.objectives`; targets were divided by ``scale`` before training.
+
+    Squared errors of the divided target are smaller by scale², penalties, which are squares of those, by scale⁴: in the
+    target's own units the penalty weighs as much as ``weight / scale²``.
+    """
+    name = str(objective.name)
+    form = getattr(objective, "form", "square")
+    penalty = {"irm": "irm" if form == "square" else "irm_split", "vrex": "vrex"}.get(name)
+    weight = float(objective.weight) / scale**2 if penalty else 0.0
+    return TrainedWith(name, penalty if weight > 0 else None, weight)

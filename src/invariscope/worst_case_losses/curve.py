@@ -1,0 +1,177 @@
+"""From a sweep over multipliers to the whole worst-case curve, its bounds and its bootstrap band.
+
+    WC(ρ) = sup over laws within W₂ ≤ ρ of the mean loss = inf over γ ≥ 0 of γρ² + mean φ_i(γ)
+    φ_i(γ) = sup over z of loss(z, y_i) − γ‖z − z_i‖²
+
+By the envelope theorem the maximisers at one γ give one point of the curve: ρ² = mean squared distance moved, WC(ρ) =
+mean loss there, slope 2ργ. Moving part of the rows one way and part the other is allowed as well, so whatever lies
+below the concave hull (in ρ²) of achieved points is reached; every γ with a ceiling on φ bounds the curve from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.95  # of the bootstrap band
+NUMBERS_AT_ONCE = 4_000_000  # random weights held in memory at a time
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What was found for every row at every multiplier.
+
+    ``gamma`` (G,) descends; ``loss`` (G, n) holds the loss of every row at the point found for it, ``moved`` (G, n) the
+    squared distance ‖z* − z_i‖² to it, ``ceiling`` (G, n) a certified upper bound of φ_i(γ), or ``None``.
+    """
+
+    gamma: Floats
+    loss: Floats
+    moved: Floats
+    ceiling: Floats | None = None
+
+
+def curve_of(
+    sweep: Sweep, start: Floats, radii: Floats, weight: Floats | None = None, lipschitz: float | None = None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """(loss, lower, upper, gamma) at every radius, from one sweep.
+
+    ``start`` (n,) are the losses of the rows where they are. ``lower`` is the concave hull of achieved points,
+    ``upper`` the lowest line γρ² + mean ceiling, or mean start + ``lipschitz`` · ρ where that is lower (infinite where
+    neither is given); ``loss`` interpolates achieved points with their slopes (cubic, in ρ) and stays between the two.
+    ``gamma`` is half its slope over ρ. Beyond the furthest point of the sweep ``loss`` is flat.
+
+    >>> moves = np.array([[0.25], [1.0]])  # loss |z|, one row at 0: z* = 1/(2γ)
+    >>> sweep = Sweep(np.array([1.0, 0.5]), np.sqrt(moves), moves, np.array([[0.25], [0.5]]))
+    >>> loss, lower, upper, gamma = curve_of(sweep, np.zeros(1), np.array([0.0, 0.5, 0.75, 1.0]))
+    >>> loss.tolist(), gamma.tolist()
+    ([0.0, 0.5, 0.75, 1.0], [inf, 1.0, 0.6666666666666666, 0.5])
+    """
+    share = shares(weight, len(start))
+    first = float(start @ share)
+    squared = radii**2
+    node_squared, node_loss, node_gamma = hull(first, sweep.moved @ share, sweep.loss @ share, sweep.gamma)
+    lower = np.interp(squared, node_squared, node_loss)
+
+    upper = np.full(len(radii), np.inf)
+    if sweep.ceiling is not None and len(sweep.gamma):
+        upper = np.min(np.outer(squared, sweep.gamma) + sweep.ceiling @ share, axis=1)
+    if lipschitz is not None:
+        upper = np.minimum(upper, first + lipschitz * radii)
+    upper = np.maximum(np.where(squared > 0, upper, first), lower)
+
+    point, gamma = _interpolated(radii, np.sqrt(node_squared), node_loss, node_gamma)
+    # if the points found are the worst there are, no line through them is crossed: closer than what is certified
+    reached = _lowest_lines(
+        np.append(first, (sweep.loss - sweep.gamma[:, None] * sweep.moved) @ share), sweep.gamma, radii
+    )
+    return np.clip(point, lower, np.clip(reached, lower, upper)), lower, upper, gamma
+
+
+def band_of(
+    sweep: Sweep, start: Floats, radii: Floats, weight: Floats | None, n_boot: int, rng: np.random.Generator
+) -> Floats:
+    """Pointwise 95 % bootstrap band of the curve, (2, n_radii): rows are weighted anew, nothing is solved again.
+
+    ``nan`` where n_boot is 0; see :func:`band_around`.
+
+    >>> still = Sweep(np.array([1.0]), np.array([[3.0, 5.0]]), np.zeros((1, 2)))
+    >>> low, high = band_of(still, np.array([3.0, 5.0]), np.array([0.0, 1.0]), None, 999, np.random.default_rng(0))
+    >>> bool(np.all((3 < low) & (low < 4) & (4 < high) & (high < 5)))
+    True
+    """
+    curve = curve_of(sweep, start, radii, weight)[0]
+
+    def pieces(rows: slice) -> Floats:
+        return np.vstack([start[rows], sweep.loss[:, rows] - sweep.gamma[:, None] * sweep.moved[:, rows]])
+
+    return band_around(curve, pieces, len(start), sweep.gamma, radii, weight, n_boot, rng)
+
+
+def band_around(
+    curve: Floats,
+    pieces: Callable[[slice], Floats],
+    n: int,
+    gamma: Floats,
+    radii: Floats,
+    weight: Floats | None,
+    n_boot: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """The band of a curve whose rows have ``pieces``: (1 + G, rows), the loss at radius 0 and φ_i(γ) for G multipliers.
+
+    Each draw weighs the rows by a Dirichlet law (the Bayesian bootstrap: weight 2 is the row given twice), which turns
+    every Φ(γ) = mean φ_i(γ) into another and the curve into the lowest of the lines γρ² + Φ(γ). The band is the curve
+    plus the quantiles of what that changes, so that the spacing of multipliers cancels.
+    """
+    if n_boot == 0:
+        return np.full((2, len(radii)), np.nan)
+    share = shares(weight, n)
+    found = np.zeros(1 + len(gamma))
+    sums, totals = np.zeros((n_boot, 1 + len(gamma))), np.zeros((n_boot, 1))
+    step = max(1, NUMBERS_AT_ONCE // n_boot)
+    for first in range(0, n, step):
+        rows = slice(first, min(first + step, n))
+        part, shape = pieces(rows), (n_boot, rows.stop - first)
+        drawn = rng.standard_exponential(shape) if weight is None else rng.standard_gamma(weight[rows], shape)
+        found += part @ share[rows]
+        sums += drawn @ part.T
+        totals += drawn.sum(axis=1, keepdims=True)
+    change = _lowest_lines(sums / totals, gamma, radii) - _lowest_lines(found, gamma, radii)
+    return curve + np.quantile(change, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+
+
+def shares(weight: Floats | None, n: int) -> Floats:
+    """What every row counts in a mean: weights that sum to 1."""
+    return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+
+
+def _lowest_lines(pieces: Floats, gamma: Floats, radii: Floats) -> Floats:
+    """min over γ of γρ² + Φ(γ) for each of (..., 1 + G) mean pieces; the first of them is the mean at radius 0."""
+    if not len(gamma):
+        return np.repeat(pieces[..., :1], len(radii), axis=-1)
+    lines = np.multiply.outer(radii**2, gamma) + pieces[..., None, 1:]
+    return np.where(radii > 0, lines.min(axis=-1), pieces[..., :1])
+
+
+def hull(first: float, squared: Floats, loss: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
+    """The rising part of the concave hull of (0, first) and the points (squared, loss): its corners and their γ."""
+    order = np.lexsort((-loss, squared))
+    corners: list[tuple[float, float, float]] = [(0.0, first, np.inf)]
+    for t, value, multiplier in zip(squared[order], loss[order], gamma[order], strict=True):
+        if value <= corners[-1][1] or t <= 0:  # nothing gained by going further
+            continue
+        while len(corners) > 1 and _below(corners[-2], corners[-1], t, value):
+            corners.pop()
+        corners.append((float(t), float(value), float(multiplier)))
+    array = np.array(corners)
+    return array[:, 0], array[:, 1], array[:, 2]
+
+
+def _below(one: tuple[float, float, float], other: tuple[float, float, float], t: float, value: float) -> bool:
+    """Whether ``other`` lies below the chord from ``one`` to (t, value)."""
+    return (other[1] - one[1]) * (t - one[0]) <= (value - one[1]) * (other[0] - one[0])
+
+
+def _interpolated(radii: Floats, node: Floats, value: Floats, gamma: Floats) -> tuple[Floats, Floats]:
+    """Cubic Hermite interpolation in ρ through the corners, and the multiplier (slope over 2ρ)."""
+    if len(node) == 1:
+        return np.full(len(radii), value[0]), np.zeros(len(radii))
+    slope = np.concatenate([[0.0], 2.0 * node[1:] * gamma[1:]])
+    # the slope at 0 is not known: a parabola takes the one that its other end asks for
+    slope[0] = max(0.0, 2.0 * (value[1] - value[0]) / node[1] - slope[1])
+    j = np.clip(np.searchsorted(node, radii, side="right") - 1, 0, len(node) - 2)
+    width, rise = node[j + 1] - node[j], value[j + 1] - value[j]
+    x = np.minimum((radii - node[j]) / width, 1.0)
+    left, right = slope[j] * width, slope[j + 1] * width
+    point = value[j] + x * (left + x * ((3.0 * rise - 2.0 * left - right) + x * (left + right - 2.0 * rise)))
+    rate = (left + x * (2.0 * (3.0 * rise - 2.0 * left - right) + 3.0 * x * (left + right - 2.0 * rise))) / width
+    with np.errstate(divide="ignore", invalid="ignore"):
+        multiplier = np.where(radii > 0, rate / (2.0 * radii), np.where(slope[0] > 0, np.inf, gamma[1]))
+    multiplier = np.clip(multiplier, gamma[j + 1], gamma[j])
+    return point, np.where(radii > node[-1], 0.0, multiplier)
