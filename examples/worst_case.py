@@ -37,7 +37,7 @@ OBJECTIVES: dict[str, Any] = {
     "WM + worst case": WorstCase(1.0, base=WM, fraction=0.5),
 }
 POSTER = ("ERM", "WM", "G2DM")
-SCALED = "ERM, scores scaled"
+SCALED = ", scores scaled"
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,9 @@ def losses(preset: Preset) -> None:
 def training(preset: Preset) -> None:
     """The worst case of models trained against it, at equal fractions of R and at the environments' own distances."""
     fractions, own = [], []
-    for name in (*OBJECTIVES, SCALED):
-        trained_as = "ERM" if name == SCALED else name
-        made = [model(trained_as, seed, preset) for seed in preset.seeds_of(name)]
-        heads = [scaled(one) if name == SCALED else one.head for one in made]
+    for name in (*OBJECTIVES, "ERM" + SCALED, "ERM + worst case" + SCALED):
+        made = [model(name.removesuffix(SCALED), seed, preset) for seed in preset.seeds_of(name)]
+        heads = [scaled(one) if name.endswith(SCALED) else one.head for one in made]
         found = np.array([judged(one, head) for one, head in zip(made, heads, strict=True)]).T
         seconds = f"{np.mean([one.seconds for one in made]):.0f}"
         fractions.append([name, *(mean_and_spread(column) for column in found[:7]), seconds])

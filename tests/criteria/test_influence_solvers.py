@@ -66,6 +66,10 @@ def test_several_targets_equal_automatic_differentiation(penalty: str | None, se
     automatic = influence_index(X, y, env, head=head, solver="autograd", **options)
     np.testing.assert_allclose(as_torch_orders(closed.influences, 2), automatic.influences, rtol=1e-8, atol=1e-11)
     assert (closed.solver, automatic.solver) == ("dense", "autograd")
+    iterated = influence_index(X, y, env, head=head, solver="cg", **{**options, "damping": 5.0, "shuffles": 2})
+    damped = influence_index(X, y, env, head=head, **{**options, "damping": 5.0})
+    scale = np.abs(damped.influences).max()
+    np.testing.assert_allclose(iterated.influences, as_torch_orders(damped.influences, 2), rtol=0.01, atol=0.01 * scale)
 
 
 def test_several_targets_keep_names_order_and_weights(seed: int) -> None:

@@ -28,10 +28,7 @@ class ModuleRows:
     """Rows under a torch module: the derivatives that linear heads have in closed form."""
 
     def __init__(self, data: Environments, target: Target, module: torch.nn.Module) -> None:
-        self.module = copy.deepcopy(module).eval().double()
-        for name, buffer in self.module.named_buffers():
-            if buffer.requires_grad:
-                raise InputError(f'buffer "{name}" of the head wants a gradient: only parameters may')
+        self.module = copy.deepcopy(module).cpu().eval().double()
         self.parameters = {n: p.detach() for n, p in self.module.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise InputError("the head has no parameter that is trained: influence needs at least one")

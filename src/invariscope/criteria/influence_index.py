@@ -101,8 +101,8 @@ def influence_index(
     """
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
-    rng, several = generator(seed), has_several_targets(y)
-    if several:
+    rng = generator(seed)
+    if has_several_targets(y):
         data, values, names = with_several_targets(Z, y, env, weight)
         if loss not in ("auto", "squared"):
             raise InputError(f'y has {len(names)} columns: for several numbers per row the loss is "squared"')
@@ -116,9 +116,7 @@ def influence_index(
     if head is not None and not isinstance(head, LinearHead):
         from invariscope.criteria.influence_autograd import measured_network
 
-        return measured_network(
-            data, target, head, penalty, penalty_weight, damping, shuffles, exact, rng, "auto" if several else solver
-        )
+        return measured_network(data, target, head, penalty, penalty_weight, damping, shuffles, exact, rng, solver)
     if solver in ("autograd", "cg"):
         raise InputError(f'solver "{solver}" is for torch modules: give one as head, or use "dense" or "kronecker"')
     target = _as_head_has_it(target, head, data, len(names) or None)

@@ -45,6 +45,11 @@ def objective_of(
         risks = torch.stack([losses[run].mean() for run in runs])
         if penalty == "vrex":
             return risks.mean() + weight * rows.reported * risks.var(correction=0)
+        if rows.targets.ndim == 2:  # the objectives take one number per row
+            slopes = rows.slopes(theta, rows.inputs, rows.columns)
+            halves = [slice(0, None, 2), slice(1, None, 2)] if penalty == "irm_split" else [slice(None), slice(None)]
+            means = torch.stack([torch.stack([slopes[run][half].mean() for half in halves]) for run in runs])
+            return risks.mean() + weight * rows.reported * means.prod(dim=1).mean()
         scores = rows.scores(theta, rows.inputs)
         given = [rows.targets[run] for run in runs]
         form = "split" if penalty == "irm_split" else "square"

@@ -12,7 +12,7 @@ from invariscope.criteria.influence_rows import OUTER, Codes, Means, RowDerivati
 from invariscope.criteria.shuffles import ENTRIES, NUMBERS, batches, dealt, largest_spread
 from invariscope.results import Floats
 
-TRIALS = 8  # deals on which the quick way is tried
+TRIALS = 8  # deals on which the quick way is tried; fewer where Hessians are large
 NEGLIGIBLE = 0.1  # of the Hessian: what the quick way may leave out of it
 OPERATIONS = 1e12  # multiplications that dealing rows may cost if nobody asked for it: about a minute
 
@@ -61,10 +61,13 @@ class PenalisedShuffles:
         mean, covariance = row_covariance(self.rows, self.theta, penalty.uses_slopes)
         curvature, turned = np.linalg.eigh(expected)
         curvature, basis = curvature + self.damping.of(curvature[0]), self.basis @ turned
-        both = np.kron(np.eye(2), basis) if penalty.uses_slopes else basis
-        values, vectors = np.linalg.eigh(both.T @ covariance @ both)
+        parts = 2 if penalty.uses_slopes else 1  # gradients, or gradients and slope gradients
+        quarters = [
+            [basis.T @ part @ basis for part in np.hsplit(half, parts)] for half in np.vsplit(covariance, parts)
+        ]
+        values, vectors = np.linalg.eigh(np.block(quarters))
         live = values > 1e-14 * values[-1]
-        root, middle = vectors[:, live] * np.sqrt(values[live]), mean @ both
+        root, middle = vectors[:, live] * np.sqrt(values[live]), (mean.reshape(parts, -1) @ basis).ravel()
         groups, size = len(sizes), basis.shape[1]
         found = np.empty(shuffles)
         for batch in batches(shuffles, NUMBERS // (4 * groups * len(root))):
@@ -118,7 +121,7 @@ class PenalisedShuffles:
         if not self._may_deal():
             return 0.0
         joint = np.concatenate([part for _, part in self.rows.joint(self.theta)])
-        _, hessians = self._deals(joint, TRIALS, rng)
+        _, hessians = self._deals(joint, max(1, min(TRIALS, 4 * OUTER // self.rows.size**2)), rng)
         curvature, turned = np.linalg.eigh(expected)
         size = np.abs(curvature + self.damping.of(curvature[0]))
         root = turned / np.sqrt(np.maximum(size, 1e-12 * size.max()))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from invariscope.blocks import one_blas_thread
 from invariscope.criteria.registry import criterion
@@ -17,6 +18,7 @@ from invariscope.resampling import generator
 from invariscope.results import Floats, WorstCaseResult
 from invariscope.worst_case_losses.cross_entropy import cross_entropy
 from invariscope.worst_case_losses.curve import shares
+from invariscope.worst_case_losses.distances import Distances, bins_of, distances
 from invariscope.worst_case_losses.hinge import hinge
 from invariscope.worst_case_losses.margins import Curve, Margins, margins_of
 from invariscope.worst_case_losses.rows import Rows, codes_of, losses_of, radii_of, residuals_of, rows_of
@@ -72,7 +74,8 @@ def worst_case(
     loss : "cross_entropy", "hinge", "zero_one" (a tie is an error), "squared" (summed over outputs), or "auto": squared
         for numbers, else cross-entropy. Of several names the first is the result, the others are in ``.others``
     radii : distances in the units of Z; by default 50 from 0 to 1.5 units. ``relative=True``: in multiples of the unit
-    env : environments of the rows; they change no number here
+    env : environments of the rows: ``.apart`` and ``.distances`` say how far they are from each other, in the same
+        units, so that radii can be compared with shifts that have been seen. They change no loss
     classes : labels in the order of the head's outputs; without it whole numbers 0..K−1 are taken as they are, and
         other labels are sorted
     n_boot : bootstrap draws for the band, 0 for none
@@ -119,10 +122,12 @@ def _of_numbers(
     root = math.sqrt(float(shares(rows.weight, len(residuals)) @ (residuals**2).sum(axis=1)))
     norm = float(np.linalg.norm(head.weight, 2))
     unit = root / norm if norm > 0 else math.inf
-    wanted = radii_of(radii, relative, unit)
+    apart = _apart(head, rows, None, rng)
+    wanted = radii_of(radii, relative, unit, apart.apart)
     curve = squared(residuals, head.weight, _with_half(wanted, unit), rows.weight, n_boot, rng)
     notes = [UNBOUNDED] if norm > 0 else []
-    return _result("squared", curve, wanted, unit, rows.environments, norm > 0, math.inf, notes)
+    result = _result("squared", curve, wanted, unit, rows.environments, norm > 0, math.inf, notes)
+    return replace(result, apart=apart.apart, distances=apart.pairs)
 
 
 def _of_classes(
@@ -141,14 +146,24 @@ def _of_classes(
     moves = bool(margins.apart.any())
     # a constant head has no row to be moved: unit is infinite, unless all are wrong and it is 0
     unit = math.sqrt(float(share @ margins.squared_distance)) if moves else math.inf
-    wanted = radii_of(radii, relative, unit)
+    apart = _apart(head, rows, codes, rng)
+    wanted = radii_of(radii, relative, unit, apart.apart)
     found = []
     for name in names:
         curve = CLASS_LOSSES[name](margins, _with_half(wanted, unit), rows.weight, n_boot, rng)
         flat_from = 0.0 if not moves else _reach(margins, share) if name == "zero_one" else math.inf
         notes = [UNBOUNDED] if moves and name != "zero_one" else []
         found.append(_result(name, curve, wanted, unit, rows.environments, moves, flat_from, notes))
-    return _with_others(found)
+    return replace(_with_others(found), apart=apart.apart, distances=apart.pairs)
+
+
+def _apart(head: LinearHead, rows: Rows, codes: NDArray[np.intp] | None, rng: np.random.Generator) -> Distances:
+    """How far the environments are apart; nothing where there are none, or the target is a vector."""
+    if rows.env is None or len(rows.environments) < 2 or (codes is None and rows.target.ndim > 1):
+        return Distances(np.empty(0), np.empty((0, 0)))
+    groups = bins_of(rows.target.astype(np.float64)) if codes is None else codes
+    (own,) = rng.spawn(1)  # so that the band does not depend on whether environments are given
+    return distances(np.asarray(rows.Z, np.float64), groups, rows.env, head.weight, own, rows.weight)
 
 
 def _reach(margins: Margins, share: Floats) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from invariscope.blocks import run_over_rows
 from invariscope.worst_case_losses.ceilings import from_gradient, from_pairs, from_slabs, log_sum_exp
 from invariscope.worst_case_losses.curve import Sweep, band_of, curve_of, shares
 from invariscope.worst_case_losses.margins import Curve, Margins
@@ -27,7 +28,7 @@ CONCAVE = 0.95  # of the entropy's curvature: beyond, ceilings from a gradient b
 RIVAL = 1.0  # a second class whose peak is within this of the highest is tried as well
 NEARLY_CONCAVE = 0.6  # of the multiplier that makes φ concave: below, clipping the curvature bounds worse than slabs
 SLABS, SLABS_OF_FEW = 16, 48  # that certify many rows, or few, where more of them cost nothing
-BLOCK = 4096  # rows at a time: ten classes of them stay in a core's own cache
+BLOCK = 2500  # rows that a thread takes at a time: ten classes of them stay in a core's own cache
 CLOSE = 1e-5  # a ceiling this near to what was reached is left alone
 
 
@@ -126,12 +127,14 @@ class _Classes:
         """Worst points of all rows for multipliers in descending order."""
         n = len(self.codes)
         loss, moved, ceiling = (np.empty((len(gammas), n)) for _ in range(3))
-        for first in range(0, n, BLOCK):
-            rows = slice(first, first + BLOCK)
+
+        def solve(rows: slice) -> None:
             part = self._part(rows)
             p = softmax(part.above)
             for g, gamma in enumerate(gammas):
                 loss[g, rows], moved[g, rows], ceiling[g, rows], p = part.points(float(gamma), p)
+
+        run_over_rows(solve, n, BLOCK)
         return Sweep(gammas, loss, moved, ceiling)
 
     def points(self, gamma: float, p: Floats) -> tuple[Floats, Floats, Floats, Floats]:

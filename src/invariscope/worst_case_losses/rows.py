@@ -24,7 +24,8 @@ LOSSES = ("cross_entropy", "hinge", "zero_one", "squared")
 class Rows:
     """Checked rows: the representation, the raw target, weights, environments' labels, and class labels if it has any.
 
-    ``target`` holds codes into ``labels`` where there are some, else what was given, as numbers where possible.
+    ``target`` holds codes into ``labels`` where there are some, else what was given, as numbers where possible;
+    ``env`` codes into ``environments``, if there are any.
     """
 
     Z: Array
@@ -32,6 +33,7 @@ class Rows:
     weight: Floats | None
     environments: tuple[Hashable, ...]
     labels: tuple[Any, ...] | None
+    env: NDArray[np.intp] | None = None
 
 
 def rows_of(Z: Any, y: Any, env: Any, weight: Any) -> Rows:
@@ -40,7 +42,7 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any) -> Rows:
         data = Environments.of(Z, y, env, weight)
         if data.y is None:
             raise InputError("the Environments hold no target: make them with y, one value per row")
-        return Rows(data.X, data.y, data.weight, data.labels, data.classes)
+        return Rows(data.X, data.y, data.weight, data.labels, data.classes, data.codes)
     if y is None:
         raise InputError("no target given: pass y, one value per row")
     wide = np.ndim(y) == 2 and np.shape(y)[1] > 1
@@ -48,7 +50,7 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any) -> Rows:
         data = Environments(Z, None if wide else y, env, weight)
         target = data.grouped(np.asarray(y, dtype=np.float64), "y") if wide else data.y
         assert target is not None
-        return Rows(data.X, target, data.weight, data.labels, data.classes)
+        return Rows(data.X, target, data.weight, data.labels, data.classes, data.codes)
     matrix, names = matrix_of(Z)
     if 0 in matrix.shape:
         raise InputError(f"Z is empty: it has shape {matrix.shape}")
@@ -152,11 +154,16 @@ def residuals_of(head: LinearHead, Z: Array, target: Array, labels: tuple[Any, .
     return np.asarray(head.scores(Z) - wanted, dtype=np.float64)
 
 
-def radii_of(radii: Any, relative: bool, unit: float) -> Floats:
-    """Radii in the units of the representation; by default 50 from 0 to 1.5 × unit, or 0 alone where there is none."""
+def radii_of(radii: Any, relative: bool, unit: float, apart: Floats | None = None) -> Floats:
+    """Radii in the units of the representation.
+
+    By default 50 from 0 to 1.5 × unit, or to a little beyond the furthest environment if that is further (but not
+    beyond 3 × unit); 0 alone where there is no unit.
+    """
     usable = np.isfinite(unit) and unit > 0
     if radii is None:
-        return np.linspace(0.0, 1.5 * unit, 50) if usable else np.zeros(1)
+        furthest = max([1.5 * unit, *(1.1 * apart[np.isfinite(apart)] if apart is not None else [])])
+        return np.linspace(0.0, min(furthest, 3.0 * unit), 50) if usable else np.zeros(1)
     try:
         values = np.atleast_1d(np.array(radii, dtype=np.float64))
     except (TypeError, ValueError) as error:
