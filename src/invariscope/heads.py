@@ -146,7 +146,8 @@ def pooled_scores(data: Environments, target: Target) -> Floats:
 def _pooled(data: Environments, target: Target) -> Floats:
     """(n_scores, p) coefficients of the pooled head, intercepts first."""
     shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
-    return shared.theta[0].reshape(loss_of(target).n_scores, -1)
+    theta: Floats = shared.theta[0].reshape(loss_of(target).n_scores, -1)
+    return theta
 
 
 def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:

@@ -73,7 +73,7 @@ class InfluenceResult(Result):
     ``influences`` (E, P) holds one vector per environment of ``labels``, in the order of ``parameters``; ``direction``
     is the unit vector along which they differ most. ``eigenvalues`` are those of the Hessian, the largest first (of the
     leading ones only, where it is too large to hold), ``rank`` how many count; ``damping`` was added to them, for the
-    reason in ``damping_reason``. ``solver`` says how the Hessian was inverted: "dense" or "autograd", "kronecker", "cg".
+    reason in ``damping_reason``. ``solver`` says how: "dense" or "autograd", "kronecker", "cg".
     """
 
     shuffled: Floats = field(repr=False)

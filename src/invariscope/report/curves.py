@@ -85,7 +85,7 @@ def _scale(data: WorstCase) -> alt.Scale:
     return alt.Scale(domain=[0, max([last, *(tick.place for tick in data.ticks)])], nice=False)
 
 
-def _lines(curve: Curve, scale: alt.Scale, data: WorstCase, left: float, furthest_only: bool = False) -> alt.LayerChart:
+def _lines(curve: Curve, scale: alt.Scale, data: WorstCase, left: float, furthest_only: bool = False) -> Any:
     values = [
         {
             "place": float(p),
