@@ -15,7 +15,9 @@ from pathlib import Path
 
 import numpy as np
 from density_ratios import growth, pairs_at_once, table_of_errors
+from influence_index import shuffles_of_a_top_model
 from training import many_models
+from worst_case import worst_case_curves
 
 import invariscope as iv
 
@@ -217,6 +219,8 @@ def main() -> None:
         lines.append("")
     lines += ["## Density ratios", "", *table_of_errors(), *pairs_at_once(), *growth()]
     lines += ["## Training many models", "", *many_models()]
+    lines += ["## Influence index of a top model", "", *shuffles_of_a_top_model()]
+    lines += ["## Worst-case loss", "", *worst_case_curves()]
     unordered, grouped = extra_memory()
     lines += [
         "## Memory and start-up",

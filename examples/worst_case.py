@@ -32,9 +32,11 @@ OBJECTIVES: dict[str, Any] = {
     "ERM": "erm",
     "WM": WM,
     "G2DM": "g2dm",
-    "ERM + worst case": WorstCase(1.0, fraction=0.5),
-    "G2DM + worst case": WorstCase(1.0, base="g2dm", fraction=0.5),
-    "WM + worst case": WorstCase(1.0, base=WM, fraction=0.5),
+    "ERM + worst case": WorstCase(0.5, fraction=0.25),
+    "ERM + strong worst case": WorstCase(1.0, fraction=0.5),
+    "G2DM + worst case": WorstCase(0.5, base="g2dm", fraction=0.25),
+    "G2DM + strong worst case": WorstCase(1.0, base="g2dm", fraction=0.5),
+    "WM + strong worst case": WorstCase(1.0, base=WM, fraction=0.5),
 }
 POSTER = ("ERM", "WM", "G2DM")
 SCALED = ", scores scaled"
@@ -181,7 +183,7 @@ def losses(preset: Preset) -> None:
 def training(preset: Preset) -> None:
     """The worst case of models trained against it, at equal fractions of R and at the environments' own distances."""
     fractions, own = [], []
-    for name in (*OBJECTIVES, "ERM" + SCALED, "ERM + worst case" + SCALED):
+    for name in (*OBJECTIVES, "ERM" + SCALED, "ERM + strong worst case" + SCALED):
         made = [model(name.removesuffix(SCALED), seed, preset) for seed in preset.seeds_of(name)]
         heads = [scaled(one) if name.endswith(SCALED) else one.head for one in made]
         found = np.array([judged(one, head) for one, head in zip(made, heads, strict=True)]).T
@@ -220,7 +222,7 @@ def scaled(made: Model) -> iv.LinearHead:
 
 
 def mean_and_spread(values: np.ndarray) -> str:
-    if len(values) == 1:
+    if len(values) == 1 or np.ptp(values) < 1e-9:
         return f"{values[0]:.3g}"
     return f"{values.mean():.3g} ± {values.std(ddof=1):.1g}"
 

@@ -27,7 +27,7 @@ def rows(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
 
 def test_inputs_never_reach_more_than_the_representation_allows(seed: int) -> None:
     X, y = rows(seed)
-    found = worst_case_in_inputs(network(seed), X, y, n_boot=0, seed=seed)
+    found = worst_case_in_inputs(iv.split(network(seed)), X, y, n_boot=0, seed=seed)
     assert not found.exact
     assert found.of == "cross_entropy"
     assert len(found.moved) == len(found.reached) == len(found.representation) >= 4
@@ -44,7 +44,7 @@ def test_where_the_representation_is_an_orthogonal_map_of_the_inputs_both_are_th
     turned.weight.data = torch.as_tensor(np.linalg.qr(rng.normal(size=(4, 4)))[0])
     model = nn.Sequential(turned, nn.Linear(4, 3).double())
     model[1].weight.data = torch.as_tensor(rng.normal(size=(3, 4)))
-    found = worst_case_in_inputs(model, X, y, n_boot=0, seed=seed)
+    found = worst_case_in_inputs(iv.split(model), X, y, n_boot=0, seed=seed)
     head = iv.split(model).head
     exact = iv.worst_case(head, iv.split(model).represent(X), y, loss="cross_entropy", radii=found.radii, n_boot=0)
     np.testing.assert_allclose(found.unit, exact.unit, rtol=1e-3)
@@ -55,7 +55,7 @@ def test_where_the_representation_is_an_orthogonal_map_of_the_inputs_both_are_th
 
 def test_rows_are_chosen_by_the_seed_and_their_number_is_said(seed: int) -> None:
     X, y = rows(seed, 60)
-    model = network(seed)
+    model = iv.split(network(seed))
     one, other = (worst_case_in_inputs(model, X, y, rows=12, n_boot=0, seed=seed) for _ in range(2))
     np.testing.assert_array_equal(one.loss, other.loss)
     assert "12 of 60 rows, chosen at random, were moved." in one.notes
@@ -74,7 +74,7 @@ def test_the_network_is_left_as_it_was(seed: int) -> None:
     X, y = rows(seed)
     model = nn.Sequential(*network(seed), nn.Dropout(0.5))[:-1].train()
     before = copy.deepcopy(model.state_dict())
-    worst_case_in_inputs(model, X, y, n_boot=0)
+    worst_case_in_inputs(iv.split(model), X, y, n_boot=0)
     assert model.training
     assert all(value.grad is None for value in model.parameters())
     for name, value in model.state_dict().items():
@@ -83,13 +83,13 @@ def test_the_network_is_left_as_it_was(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"rows": 1}, "at least 2"), ({"model": lambda X: X[:, 0]}, "torch"), ({"y": np.zeros(3)}, "40 rows")],
+    [({"rows": 1}, "at least 2"), ({"model": nn.Linear(4, 3)}, "iv.split"), ({"y": np.zeros(3)}, "40 rows")],
     ids=["rows", "model", "y"],
 )
 def test_what_cannot_be_done_is_said(change: dict[str, Any], words: str, seed: int) -> None:
     X, y = rows(seed)
     with pytest.raises(InputError, match=words):
-        worst_case_in_inputs(**({"model": network(seed), "X": X, "y": y, "n_boot": 0} | change))
+        worst_case_in_inputs(**({"model": iv.split(network(seed)), "X": X, "y": y, "n_boot": 0} | change))
 
 
 def test_an_audit_of_a_network_has_both_curves_and_looks_at_the_whole_representation(seed: int, tmp_path: Any) -> None:

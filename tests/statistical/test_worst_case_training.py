@@ -19,7 +19,7 @@ from invariscope.objectives import Objective, WorstCase, objective_of
 pytestmark = pytest.mark.statistical
 
 MODELS = 2
-STEPS = 300
+STEPS = 250
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +50,13 @@ def means(objective: Objective, seed: int) -> dict[str, float]:
     return dict(zip(("seen", "unseen", "0.25", "0.5", "1"), np.mean(found, axis=0), strict=True))
 
 
-@pytest.mark.parametrize("base", ["erm", "g2dm"])
+@pytest.mark.parametrize("base", ["erm", "vrex"])
 def test_training_against_the_worst_case_lowers_it_and_not_the_accuracy(base: str, seed: int) -> None:
-    plain, ours = means(objective_of(base), seed), means(WorstCase(1.0, base=base, fraction=0.5), seed)
-    for fraction in ("0.25", "0.5", "1"):  # of each model's own unit
+    plain, ours = (
+        means(objective_of(base), seed),
+        means(WorstCase(1.0, base=base, fraction=0.5, iterations=4, bisections=8), seed),
+    )
+    for fraction in ("0.5", "1"):  # of each model's own unit
         assert ours[fraction] < 0.95 * plain[fraction]
     assert ours["seen"] > plain["seen"] - 3  # per cent
     assert ours["unseen"] > plain["unseen"] - 5

@@ -13,13 +13,7 @@ import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.worst_case_losses import torch_heads
 from invariscope.worst_case_losses.curve import curve_of
-from invariscope.worst_case_losses.torch_heads import (
-    lipschitz_constant,
-    nearest_wrong,
-    sweep,
-    unit_of,
-    worst_points,
-)
+from invariscope.worst_case_losses.torch_heads import lipschitz_constant, nearest_wrong, sweep, unit_of, worst_points
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -56,7 +50,7 @@ def drawn(seed: int, rows: int = 200, width: int = 12, classes: int = 4) -> tupl
 
 
 # --- linear heads, for which the answer is known ----------------------------------------------------------------------
-@pytest.mark.parametrize(("loss", "gap"), [("cross_entropy", 0.005), ("hinge", 0.02), ("zero_one", 1e-3)])
+@pytest.mark.parametrize(("loss", "gap"), [("cross_entropy", 0.002), ("hinge", 0.01), ("zero_one", 1e-6)])
 def test_finds_what_closed_forms_find(loss: str, gap: float, seed: int) -> None:
     head, Z, y = drawn(seed)
     exact = iv.worst_case(known(head), Z, y, loss=loss, n_boot=0)
@@ -143,7 +137,7 @@ def test_finds_most_of_what_a_grid_finds(loss: str, seed: int) -> None:
     expected = grid_dual(Waves(), Z, y, losses_of, radii)
     _, lower, _ = curve(Waves(), Z, y, loss, radii)
     assert (lower <= expected * (1 + 1e-6)).all()
-    assert (lower >= np.array([0.97, 0.97, 0.97, 0.85, 0.85]) * expected).all()  # far off there are ever more maxima
+    assert (lower >= np.array([0.97, 0.97, 0.93, 0.8, 0.8]) * expected).all()  # far off there are ever more maxima
 
 
 def test_distance_to_a_circle(seed: int) -> None:
@@ -183,7 +177,7 @@ def test_inputs_cannot_do_worse_than_the_representation_they_lead_to(seed: int) 
             n_boot=0,
         )
         assert exact.loss[0] < reached <= exact.upper[1] * (1 + 1e-9)
-        assert reached - exact.loss[0] > 0.3 * (exact.loss[1] - exact.loss[0])
+        assert reached - exact.loss[0] > 0.1 * (exact.loss[1] - exact.loss[0])
 
 
 # --- how networks are treated -----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vjp, vmap
 
+from invariscope.blocks import one_blas_thread
 from invariscope.criteria.influence_dense import dense, dense_penalised, known_of
 from invariscope.criteria.influence_penalties import penalty_of
 from invariscope.environments import Environments
@@ -153,12 +154,13 @@ def measured_network(
             'give the top model alone and its features as Z, or use solver="cg"'
         )
     theta = rows.theta.numpy()
-    if solver == "cg":
-        found = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), damping, shuffles, exact, rng)
-    elif chosen is None:
-        found = dense(rows, theta, data, known_of(rows, theta, data), damping, shuffles, exact, rng)
-    else:
-        found = dense_penalised(rows, theta, data, chosen, damping, shuffles, exact, rng)
+    with one_blas_thread():
+        if solver == "cg":
+            found = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), damping, shuffles, exact, rng)
+        elif chosen is None:
+            found = dense(rows, theta, data, known_of(rows, theta, data), damping, shuffles, exact, rng)
+        else:
+            found = dense_penalised(rows, theta, data, chosen, damping, shuffles, exact, rng)
     if solver == "autograd":
         found = replace(found, solver="autograd")
     loss = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}[rows.task]

@@ -217,8 +217,8 @@ def with_several_targets(Z: Any, y: Any, env: Any, weight: Any) -> tuple[Environ
             raise InputError(f'target "{name}" has {bad} missing or infinite values: drop those rows or fill them in')
         if np.ptp(column) == 0:
             raise InputError(f'target "{name}" has only one value: there is nothing to predict')
-    if len(values) != np.shape(Z)[0]:
-        raise InputError(f"X has {np.shape(Z)[0]} rows but y has {len(values)}: give one value per row")
+    if len(values) != len(Z):
+        raise InputError(f"X has {len(Z)} rows but y has {len(values)}: give one value per row")
     data = Environments(Z, values[:, 0], env, weight)
     return data, data.grouped(values, "y"), names
 

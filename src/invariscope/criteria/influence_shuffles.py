@@ -14,7 +14,8 @@ from invariscope.results import Floats
 
 TRIALS = 8  # deals on which the quick way is tried; fewer where Hessians are large
 NEGLIGIBLE = 0.1  # of the Hessian: what the quick way may leave out of it
-OPERATIONS = 1e12  # multiplications that dealing rows may cost if nobody asked for it: about a minute
+OPERATIONS = 2e11  # multiplications that dealing rows may cost if nobody asked for it: about twenty seconds
+ENOUGH = 99  # deals, for a p-value of 0.01
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class PenalisedShuffles:
         left_out = self._left_out(expected, rng)
         if left_out <= NEGLIGIBLE:
             return self.drawn(expected, shuffles, rng)
-        if shuffles * len(self.rows.weight) * self.rows.size**2 <= OPERATIONS and self._may_deal():
+        affordable = min(shuffles, int(OPERATIONS / (len(self.rows.weight) * self.rows.size**2)))
+        if affordable >= min(ENOUGH, shuffles):
+            fewer = "" if affordable == shuffles else f", {affordable} times instead of {shuffles}"
             self.damping.notes.append(
                 "The penalty weighs so much that its Hessian differs from deal to deal: rows were really dealt, as "
-                "with exact=True."
+                f"with exact=True{fewer}."
             )
-            return self.dealt(shuffles, rng)
+            return self.dealt(affordable, rng)
         self.damping.notes.append(
             f"The penalty weighs so much that its Hessian differs from deal to deal (by some {left_out:.0%}): "
             "shuffled values are rough. exact=True deals the rows, and takes long."

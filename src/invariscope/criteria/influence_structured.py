@@ -167,7 +167,9 @@ def structured(
     """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
     kronecker = Kronecker(rows, theta)
     spectrum = np.sort(kronecker.eigenvalues, axis=None)
-    spectrum[-1] = kronecker.largest()
+    total, largest = float(spectrum.sum()), kronecker.largest()
+    # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
+    spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)
     chosen = choose_damping(damping, spectrum, spectrum, float(data.rows.sum()))
     m, added = len(data), chosen.added
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
@@ -184,8 +186,8 @@ def structured(
         shuffled = spectral_shuffles(*kronecker.row_spectrum(added, rng), data.rows, shuffles, rng)
     chosen.notes.append(
         f"The Hessian of {rows.size:,} parameters was taken as a product of {rows.outputs} x {rows.outputs} and "
-        f"{rows.width:,} x {rows.width:,} matrices (eigenvalues and damping are from it), and influences "
-        f"were made exact by {steps} steps of conjugate gradients (relative residual {residual:.1g})."
+        f"{rows.width:,} x {rows.width:,} matrices (from it are eigenvalues, all but the largest, and damping), and "
+        f"influences were made exact by {steps} steps of conjugate gradients (relative residual {residual:.1g})."
     )
     live = int(kronecker.live.sum())
     return Found(-influences.reshape(m, -1), shuffled, spectrum, live, chosen, "kronecker")

@@ -18,7 +18,6 @@ NEEDS = {
     "scores": "predictions on a scale: numbers or class probabilities, not votes",
     "baseline": "a baseline predictor",
     "head": "a linear head: a model whose last step is linear",
-    "head": "a linear head: a model whose last step is linear",
     "network": "a torch model, through which gradients can be taken",
 }
 

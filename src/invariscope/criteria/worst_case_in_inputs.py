@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case import worst_case
 from invariscope.errors import InputError
-from invariscope.models import Split, split
 from invariscope.resampling import generator
 from invariscope.results import Floats, InputWorstCaseResult, WorstCaseResult
 from invariscope.tables import vector_of
@@ -51,7 +50,7 @@ def worst_case_in_inputs(
 
     Parameters
     ----------
-    model : a torch module, or the :class:`~invariscope.Split` of one
+    model : the :class:`~invariscope.Split` of a torch module, from ``iv.split(module)``
     X, y : inputs of any shape (n, ...), and class labels or numbers
     rows : so many rows, chosen at random, are looked at: every one is moved by gradient ascent
     classes : labels in the order of the network's outputs
@@ -66,9 +65,9 @@ def worst_case_in_inputs(
 
     Reference: the worst-case poster, "not an overestimation of the worst-case loss in the input space".
     """
-    parts = split(model)
-    if parts.network is None:
-        raise InputError("the worst case in input space needs a torch module, whose gradients can be followed")
+    parts = model
+    if getattr(parts, "network", None) is None or not hasattr(parts, "represent"):
+        raise InputError("the worst case in input space follows gradients of a torch module: give iv.split(module)")
     if not isinstance(rows, int | np.integer) or rows < 2:
         raise InputError(f"rows is {rows!r}: give a whole number of at least 2")
     inputs, target = np.asarray(X), vector_of(y, "y")[0]
@@ -90,7 +89,7 @@ def worst_case_in_inputs(
 
 
 def _in_the_representation(
-    parts: Split, inputs: NDArray[Any], codes: NDArray[Any], curve: WorstCaseResult
+    parts: Any, inputs: NDArray[Any], codes: NDArray[Any], curve: WorstCaseResult
 ) -> tuple[Floats, Floats, Floats]:
     """Features of the worst inputs at some multipliers: how far they moved, the loss and the worst case there."""
     from invariscope.worst_case_losses.torch_heads import sweep, worst_points  # here: torch is an extra

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from invariscope.errors import InputError
+
+LOSSES = ("cross_entropy", "hinge", "zero_one", "squared")
 AT_ONCE = 512  # rows of one forward pass
 ITERATIONS = 40  # of a climb, at most; most rows need three or four
 SETTLED = 1e-7  # relative gain below which a row has arrived
@@ -68,12 +73,9 @@ class Problem:
     def scores_at(self, by: Tensor) -> Tensor:
         """Scores of the rows moved by (n, D), without gradients."""
         with torch.no_grad():
-            return torch.cat(
-                [
-                    self.scores(rows + move.reshape(rows.shape))
-                    for rows, move in zip(self.rows.split(AT_ONCE), by.split(AT_ONCE), strict=True)
-                ]
-            )
+            starts = range(0, len(by), AT_ONCE)
+            parts = [(self.rows[start : start + AT_ONCE], by[start : start + AT_ONCE]) for start in starts]
+            return torch.cat([self.scores(rows + move.reshape(rows.shape)) for rows, move in parts])
 
     def slopes_at(self, by: Tensor, value_of: Callable[[Problem, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """A value (n,) of every row's scores after moving by (n, D), and its gradient (n, D)."""
@@ -92,6 +94,38 @@ class Problem:
         """The rows several times over, one copy after the other."""
         rows = self.rows.expand(times, *self.rows.shape).flatten(0, 1)
         return replace(self, rows=rows, targets=self.targets.expand(times, *self.targets.shape).flatten(0, 1))
+
+
+def problem_of(head: Any, Z: Any, y: Any, loss: str, device: Any = None) -> Problem:
+    """Rows and targets as tensors of the head's type, and its scores with a column for every class."""
+    if loss not in LOSSES:
+        raise InputError(f'loss "{loss}" is unknown: use one of {", ".join(LOSSES)}')
+    if not callable(head):
+        raise InputError(f"the head is a {type(head).__name__}: give a torch module or a function of tensors")
+    own = next(head.parameters(), None) if isinstance(head, nn.Module) else None
+    rows = Z.detach() if isinstance(Z, Tensor) else torch.as_tensor(np.array(Z))
+    floating = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
+    rows = rows.to(device=device if device is not None or own is None else own.device)
+    rows = rows.to(floating if own is None or not own.is_floating_point() else own.dtype)
+    given = y.detach() if isinstance(y, Tensor) else torch.as_tensor(np.array(y))
+    if rows.ndim < 2 or len(rows) != len(given) or not len(rows):
+        raise InputError(f"Z has shape {tuple(rows.shape)} for {len(given)} targets: give a row for every target")
+    squared = loss == "squared"
+    targets = given.to(rows.device).to(rows.dtype if squared else torch.int64)
+
+    def scores(inputs: Tensor) -> Tensor:
+        found = head(inputs)
+        found = found[0] if isinstance(found, tuple) else found
+        found = found.reshape(found.shape[0], -1)
+        return torch.cat([torch.zeros_like(found), found], dim=1) if found.shape[1] == 1 and not squared else found
+
+    with torch.no_grad():
+        outputs = scores(rows[:1]).shape[1]
+    if squared and targets.numel() != len(rows) * outputs:
+        raise InputError(f"the head gives {outputs} outputs, but y has shape {tuple(targets.shape)}: give as many")
+    if not squared and (targets.ndim != 1 or int(targets.min()) < 0 or int(targets.max()) >= outputs):
+        raise InputError(f"y must be class codes 0 to {outputs - 1}, one per row: the head tells so many apart")
+    return Problem(scores, loss, rows, targets)
 
 
 def climb(problem: Problem, by: Tensor, gamma: float) -> tuple[Tensor, Tensor]:

@@ -20,11 +20,18 @@ from torch import Tensor, nn
 from invariscope.errors import InputError
 from invariscope.resampling import generator
 from invariscope.worst_case_losses.curve import Sweep, shares
-from invariscope.worst_case_losses.torch_ascent import TRACKED, Problem, Tracker, other_classes, towards
+from invariscope.worst_case_losses.torch_ascent import (
+    LOSSES,
+    TRACKED,
+    Problem,
+    Tracker,
+    other_classes,
+    problem_of,
+    towards,
+)
 
 Floats = NDArray[np.float64]
 
-LOSSES = ("cross_entropy", "hinge", "zero_one", "squared")
 SAMPLE = 256  # rows that the multipliers are chosen by
 NUMBERS_AT_ONCE = 8_000_000  # numbers in the starts of one batch of rows
 FINEST = 100  # the first multiplier moves rows by about this fraction of the radius
@@ -162,38 +169,6 @@ def lipschitz_constant(head: Any, loss: str) -> float | None:
         for layer in linear[:-1]:
             bound = bound * torch.linalg.matrix_norm(layer.weight.double(), 2)
     return float(bound)
-
-
-def problem_of(head: Any, Z: Any, y: Any, loss: str, device: Any = None) -> Problem:
-    """Rows and targets as tensors of the head's type, and its scores with a column for every class."""
-    if loss not in LOSSES:
-        raise InputError(f'loss "{loss}" is unknown: use one of {", ".join(LOSSES)}')
-    if not callable(head):
-        raise InputError(f"the head is a {type(head).__name__}: give a torch module or a function of tensors")
-    own = next(head.parameters(), None) if isinstance(head, nn.Module) else None
-    rows = Z.detach() if isinstance(Z, Tensor) else torch.as_tensor(np.array(Z))
-    floating = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
-    rows = rows.to(device=device if device is not None or own is None else own.device)
-    rows = rows.to(floating if own is None or not own.is_floating_point() else own.dtype)
-    given = y.detach() if isinstance(y, Tensor) else torch.as_tensor(np.array(y))
-    if rows.ndim < 2 or len(rows) != len(given) or not len(rows):
-        raise InputError(f"Z has shape {tuple(rows.shape)} for {len(given)} targets: give a row for every target")
-    squared = loss == "squared"
-    targets = given.to(rows.device).to(rows.dtype if squared else torch.int64)
-
-    def scores(inputs: Tensor) -> Tensor:
-        found = head(inputs)
-        found = found[0] if isinstance(found, tuple) else found
-        found = found.reshape(found.shape[0], -1)
-        return torch.cat([torch.zeros_like(found), found], dim=1) if found.shape[1] == 1 and not squared else found
-
-    with torch.no_grad():
-        outputs = scores(rows[:1]).shape[1]
-    if squared and targets.numel() != len(rows) * outputs:
-        raise InputError(f"the head gives {outputs} outputs, but y has shape {tuple(targets.shape)}: give as many")
-    if not squared and (targets.ndim != 1 or int(targets.min()) < 0 or int(targets.max()) >= outputs):
-        raise InputError(f"y must be class codes 0 to {outputs - 1}, one per row: the head tells so many apart")
-    return Problem(scores, loss, rows, targets)
 
 
 def _batches(problem: Problem) -> Iterator[Problem]:
