@@ -260,7 +260,7 @@ def diverged() -> nn.Module:
         (three, {"device": "meta"}, r'device "meta" cannot be used \(it holds no values\): leave device out'),
         (three, {"device": "toaster"}, r'device "toaster" cannot be used .*: leave device out, or say "cpu"'),
     ],
-    ids=str,
+    ids=lambda value: value[:40] if isinstance(value, str) else None,
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*is (deprecated|not supported)")
 @pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
