@@ -13,7 +13,8 @@ from invariscope.wording import number, percent, plural, pvalue, span
 USE_ONE = "use one"
 COLLECT = "collect environments"
 LITTLE_TO_GAIN = "little to gain"
-ANSWERS = (USE_ONE, COLLECT, LITTLE_TO_GAIN)
+OPEN = "open"
+ANSWERS = (USE_ONE, COLLECT, LITTLE_TO_GAIN, OPEN)
 
 
 def answer_of(influence: InfluenceResult, state: str, alpha: float = ALPHA) -> str:
@@ -25,13 +26,16 @@ def answer_of(influence: InfluenceResult, state: str, alpha: float = ALPHA) -> s
     | equal                  | collect more environments: these do not differ in what the model relies on        |
 
     A p-value falls with every further row, however small the difference; so where the regret is known to be below the
-    margin, an algorithm has little to gain, and the answer says that.
+    margin, an algorithm has little to gain. And few rows show no difference however large it is: where they do not
+    settle the regret, or the regret sees a difference that the index does not, V that equals its shuffles leaves the
+    question open.
     """
     if state == UNINFORMATIVE or not len(influence.shuffled) or not math.isfinite(influence.value):
         return ""
+    unsettled = state in (NOT_INVARIANT, CANNOT_TELL)
     if influence.pvalue >= alpha:
-        return COLLECT
-    return USE_ONE if state in (NOT_INVARIANT, CANNOT_TELL) else LITTLE_TO_GAIN
+        return OPEN if unsettled else COLLECT
+    return USE_ONE if unsettled else LITTLE_TO_GAIN
 
 
 def algorithm_needed(
@@ -60,19 +64,25 @@ def algorithm_needed(
         far = "far more" if influence.value > float(shuffled.max()) else "more"
         apart = f"the {many} pull the head apart {far} than chance does ({numbers})"
         if trained_by != "erm":
-            return f"Training with {trained_by} has not removed it: {apart}; try a larger penalty or another objective."
+            return f"Trained with {trained_by}, {apart}; try a larger penalty or another objective."
         return f"An OOD algorithm is worth trying: {apart}."
     if answer == LITTLE_TO_GAIN:
         return (
             f"An OOD algorithm has little to gain: the {many} pull the head apart more than chance does ({numbers}), "
             f"but sharing it costs under {percent(margin)}."
         )
-    if state == NOT_INVARIANT:
+    if answer == OPEN and state == NOT_INVARIANT:
         return (
             f"The influence index alone would not ask for an OOD algorithm ({numbers}); the regret, which looks at "
             "every direction of the head, does."
         )
-    treats = "No OOD algorithm is called for" if trained_by == "erm" else f"Training with {trained_by} was enough"
+    if answer == OPEN:
+        return (
+            f"Whether an OOD algorithm is needed is open too: the {many} pull the head apart no more than chance does "
+            f"({numbers}), which so few rows may not show."
+        )
+    further = "No OOD algorithm" if trained_by == "erm" else f"No OOD algorithm beyond {trained_by}"
     return (
-        f"{treats}: the {many} pull the head apart no more than chance does ({numbers}); collect more {many} instead."
+        f"{further} is called for: the {many} pull the head apart no more than chance does ({numbers}); collect more "
+        f"{many} instead."
     )

@@ -238,6 +238,10 @@ def audit(
                 if criterion.name == "regret":  # without it there is no verdict
                     raise
                 left_out[criterion.name] = str(error)
+            except RuntimeError as error:  # torch's own words about a module of the user's
+                if "network" not in criterion.needs:
+                    raise
+                left_out[criterion.name] = f"the network cannot be followed by gradients ({str(error).splitlines()[0]})"
     overlap = next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None)
     verdict = verdict_of(
         results["regret"],
@@ -247,6 +251,7 @@ def audit(
         target_name=material.data.target_name,
         overlap=overlap,
         learned=material.learned,
+        trained_by=material.trained_with.name,
     )
     return Audit(
         state=verdict.state,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +107,27 @@ def log_odds(probabilities: Floats) -> Floats:
     if logs.shape[1] == 2:
         return logs[:, 1:] - logs[:, :1]
     return logs[:, :-1] - logs[:, -1:]
+
+
+def of_torch_layer(layer: Any) -> LinearHead | None:
+    """An nn.Linear as a linear head, ``None`` for anything else; recognised by name, since torch may not be there."""
+    if (type(layer).__module__.partition(".")[0], type(layer).__name__) != ("torch", "Linear"):
+        return None
+    weight = layer.weight.detach().cpu().double().numpy()
+    return LinearHead(
+        weight, np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().cpu().double().numpy()
+    )
+
+
+def order_note(classes: Sequence[Any]) -> list[str]:
+    """A remark on labels that were sorted to match the outputs of a head; none for numbers, which count from 0.
+
+    >>> order_note([0, 1, 2]), order_note(["hi", "lo"])
+    ([], ["The head's outputs were taken to be, in this order: hi, lo."])
+    """
+    if not any(isinstance(label, str) for label in classes):
+        return []
+    return [f"The head's outputs were taken to be, in this order: {', '.join(map(str, classes))}."]
 
 
 def _numbers(values: Any, name: str) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariscope import wording
+from invariscope.audited_heads import as_they_are, ordered, rescaled
 from invariscope.criteria.registry import NEEDS
 from invariscope.criteria.regret import refuse_too_few_rows
 from invariscope.environments import Environments
@@ -92,7 +93,7 @@ def gather(
     _refuse_unknown_classes(data, parts)
     target = target_of(data, task)
     if parts is not None:
-        if parts.network is not None and parts.task is None and target.task == "multiclass":
+        if target.task == "multiclass" and parts.task is None and _one_output(parts, X):
             target = target_of(data, "regression")  # a network with one output cannot tell several classes apart
         parts = parts.for_task(_task_of_model(target))
     learned = parts is not None and not {*(own_names(X) or numbered("x", len(data.columns)))} & {*data.columns}
@@ -105,9 +106,7 @@ def gather(
             data = Environments(_standardised(narrow, weight)[0], y, env, weight, columns=columns, **names)
             notes.append(_narrowed(full, data))
     refuse_too_few_rows(data, target)
-    head = (
-        None if parts is None or parts.head is None else _rescaled(_ordered(parts.head, parts, target), centre, scale)
-    )
+    head = None if parts is None or parts.head is None else rescaled(ordered(parts.head, parts, target), centre, scale)
     has: dict[str, Any] = {"representation": data, "target": target}
     lacks: dict[str, str] = {}
     if parts is not None and parts.network is not None:
@@ -117,7 +116,7 @@ def gather(
     if "head" in needs:
         top = pooled_head(data, target) if parts is None else head
         if top is None and parts is not None and parts.level == "prediction" and parts.probabilistic:
-            top = _rescaled(_ordered(_as_they_are(parts, target), parts, target), centre, scale)
+            top = rescaled(ordered(as_they_are(parts, target), parts, target), centre, scale)
         if top is not None:
             has["head"] = top
         else:
@@ -146,6 +145,11 @@ def gather(
         has["baseline"] = _baseline(baseline, X, has["inputs"], target)
     if parts is None:
         notes.append("No model was given: predictions are those of a linear head fitted on all rows.")
+    elif learned and full.columns == ("score",):
+        notes.append(
+            "The representation of this linear model is its score, which heads can only rescale and shift. How each "
+            "column relates to the target is told by an audit without a model."
+        )
     elif parts.level == "representation" and parts.head is None:
         notes.append(
             "The model's last step is not linear. The regret is that of a linear head on its inputs; risks are those "
@@ -225,28 +229,9 @@ def _standardised(Z: NDArray[Any], weight: Any) -> tuple[Floats, Floats, Floats]
     return standard / scale, centre, scale
 
 
-def _ordered(head: LinearHead, parts: Split, target: Target) -> LinearHead:
-    """The model's head with its outputs in the order of the target's classes."""
-    if parts.classes is None or tuple(parts.classes) == tuple(target.classes) or not target.classes:
-        return head
-    if head.n_outputs == 1:  # the log-odds of the other class
-        return LinearHead(-head.weight, -head.bias)
-    if len(parts.classes) != head.n_outputs or any(label not in parts.classes for label in target.classes):
-        return head
-    order = [parts.classes.index(label) for label in target.classes]
-    return LinearHead(head.weight[order], head.bias[order])
-
-
-def _as_they_are(parts: Split, target: Target) -> LinearHead:
-    """The head of a representation that holds the predictions: numbers, or log-odds, the last class being 0."""
-    count = len(parts.classes or target.classes)
-    if target.task == "regression" or count <= 2:
-        return LinearHead([[1.0]], 0.0)
-    return LinearHead(np.vstack([np.eye(count - 1), np.zeros(count - 1)]), np.zeros(count))
-
-
-def _rescaled(head: LinearHead, centre: Floats, scale: Floats) -> LinearHead:
-    return LinearHead(head.weight * scale, head.bias + head.weight @ centre)
+def _one_output(parts: Split, X: Any) -> bool:
+    """Whether a network gives one number per row, which as log-odds would be two classes."""
+    return parts.network is not None and parts.for_task("classification").predict(X[:2]).shape[1] == 2
 
 
 def _task_of_model(target: Target) -> str:

@@ -25,6 +25,7 @@ INFORMATIVE = 0.01  # share of the loss a head must remove before its invariance
 VISIBLE = 0.0005  # shares below this read as nothing
 FEWEST_ROWS = 50  # no smaller number is worth advising
 VAGUE = 10  # times the margin: a regret that may be as large is not near the margin but simply unknown
+UNKNOWN = 10.0  # a regret that may be tenfold is of no known size, and no advice on rows can rest on it
 MOST_ROWS = 100  # times the rows an environment has: beyond that, more rows are no advice
 
 
@@ -72,10 +73,12 @@ def verdict_of(
     target_name: str = "target",
     overlap: Overlap | None = None,
     learned: bool = False,
+    trained_by: str = "erm",
 ) -> Verdict:
     """State, headline and sentences: who disagrees, by how much and how surely; about what; what to do next.
 
     ``learned`` columns are a model's own (hidden units, a score): nobody can look at how they were recorded.
+    ``trained_by`` is the objective the model was trained with, where that is known.
     """
     state = state_of(regret, margin, alpha)
     count = len(regret.labels)
@@ -101,7 +104,7 @@ def verdict_of(
         sentences = [
             _who(regret),
             *_about_what(regret, state, target_name),
-            _next(regret, state, margin, env_name, overlap, learned),
+            _next(regret, state, margin, env_name, overlap, learned, trained_by),
         ]
     return Verdict(state, headline, tuple(sentences))
 
@@ -186,7 +189,13 @@ def odd_one_out(regret: RegretResult) -> object:
 
 
 def _next(
-    regret: RegretResult, state: str, margin: float, env_name: str, overlap: Overlap | None, learned: bool
+    regret: RegretResult,
+    state: str,
+    margin: float,
+    env_name: str,
+    overlap: Overlap | None,
+    learned: bool,
+    trained_by: str,
 ) -> str:
     apart = ""
     if overlap is not None:
@@ -207,6 +216,8 @@ def _next(
             )
         then = "if it is right," if names else "then"
         how = "train an invariant model (invariscope train --objective vrex)"
+        if trained_by != "erm":
+            how = f"train with a larger penalty or another objective than {trained_by}"
         return f"Next: {look}; {then} {how} or keep a head per {env_name}."
     if state == CANNOT_TELL:
         known = _known(regret)
@@ -218,8 +229,8 @@ def _next(
             )
         label, rows = rows_needed(regret, margin)
         place = quoted(label)
-        if math.isinf(rows):
-            vague = max(known.items(), key=lambda item: item[1].interval[1])
+        vague = max(known.items(), key=lambda item: item[1].interval[1])
+        if math.isinf(rows) or vague[1].interval[1] > UNKNOWN:
             if vague[1].interval[1] > VAGUE * margin:
                 return (
                     f"Next: too few rows for so many columns leave the cost to {quoted(vague[0])} anywhere between "

@@ -335,3 +335,37 @@ def test_errors_are_readable(seed):
         influence_index(X, y, env, loss="hinge")
     with pytest.raises(InputError, match="no target"):
         influence_index(X, None, env)
+
+
+def test_damping_has_no_cliff_directions_flatter_than_noise_are_damped(seed: int) -> None:
+    """A direction a hundred times flatter than the steepest, on 600 rows: what lies along it cannot be measured."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(600, 3)) * [1.0, 1.0, 0.1]
+    env = np.repeat(["a", "b", "c"], 200)
+    y = Z[:, 0] + rng.normal(size=600)
+    found = influence_index(Z, y, env, shuffles=99)
+    values = np.linalg.eigvalsh(np.cov(np.c_[np.ones(600), Z].T, bias=True) + np.eye(4)[:, :1] * np.eye(4)[:1])
+    noise = np.sqrt(values.max() * values.sum() / 600)
+    assert noise > 0.01
+    assert found.damping == pytest.approx(noise, rel=0.15)
+    assert "sampling noise" in found.damping_reason
+
+
+def test_saturated_heads_have_no_influence_and_say_so(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, env = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
+    with pytest.raises(InputError, match="saturated"):
+        influence_index(Z, np.arange(60) % 2, env, head=LinearHead([[0.0, 0.0]], 1e4), shuffles=19)
+
+
+def test_without_shuffles_there_is_no_p_value(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, env = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
+    assert np.isnan(influence_index(Z, rng.normal(size=60), env, shuffles=0).pvalue)
+
+
+def test_a_penalty_without_weight_is_said(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, env = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
+    found = influence_index(Z, rng.normal(size=60), env, penalty="irm", shuffles=19)
+    assert "penalty_weight is 0: the penalty has no part in the Hessian." in found.notes

@@ -278,8 +278,9 @@ def test_a_torch_head_is_searched_and_a_linear_one_gives_the_same_curve(seed: in
     layer = torch.nn.Linear(4, 3).double()
     layer.weight.data, layer.bias.data = torch.tensor(head.weight.copy()), torch.tensor(head.bias.copy())
     exact = worst_case(head, Z, y, radii=[0, 0.2, 0.6], relative=True, n_boot=0)
-    found = worst_case(layer, Z, y, radii=[0, 0.2, 0.6], relative=True, n_boot=0)
-    assert exact.exact
+    same = worst_case(layer, Z, y, radii=[0, 0.2, 0.6], relative=True, n_boot=0)
+    np.testing.assert_array_equal(same.loss, exact.loss)  # a linear layer is a linear head
+    found = worst_case(torch.nn.Sequential(layer), Z, y, radii=[0, 0.2, 0.6], relative=True, n_boot=0)
     assert not found.exact
     assert any("not linear" in note for note in found.notes)
     assert found.unit == pytest.approx(exact.unit, rel=1e-3)
@@ -312,3 +313,64 @@ def test_bounds_on_real_digits_are_close(hidden: int, data_file: Callable[[str],
     assert np.all(gap >= 0)
     assert np.max(gap) < 0.03
     assert np.max(1 - found.lower / found.loss) < refine.TOLERANCE  # what the spacing of multipliers may leave
+
+
+@pytest.mark.parametrize(("many", "behind"), [(5, 8.0), (99, 8.0), (999, 20.0)])
+def test_many_equal_classes_are_one_class_that_is_more_likely(many: int, behind: float) -> None:
+    """m classes of the same weights and bias b are one class of bias b + log m: two classes, which are solved exactly."""
+    weight, bias = np.r_[[[0.0]], np.ones((many, 1))], np.r_[0.0, np.full(many, -behind)]
+    radii = behind * np.linspace(0.1, 1.2, 12)
+    found = worst_case(LinearHead(weight, bias), [[0.0]], [0], radii=radii, n_boot=0)
+    one = worst_case(LinearHead([[1.0]], [-behind + math.log(many)]), [[0.0]], [0], radii=radii, n_boot=0)
+    np.testing.assert_allclose(found.loss, one.loss, rtol=1e-5)
+    assert np.all(found.upper >= one.loss * (1 - 1e-9))
+
+
+def test_weights_that_differ_by_little_still_differ() -> None:
+    head = LinearHead([[1.0, 0.0], [1.0, 1e-8]], [0.0, 0.0])  # log-odds 1e-8 z₂, whatever z₁ is
+    plain = LinearHead([[1.0]], [0.0])
+    found = worst_case(head, [[0.0, 1e8], [3.0, 2e8]], [1, 1], radii=[1e8], n_boot=0)
+    expected = worst_case(plain, [[1.0], [2.0]], [1, 1], radii=[1.0], n_boot=0)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-9)
+    assert found.unit == pytest.approx(1e8 * expected.unit)
+
+
+def test_a_class_with_huge_weights_does_not_hide_the_others() -> None:
+    head = LinearHead([[1e8], [0.0], [1.0]], [-1e12, 0.0, 0.0])
+    assert worst_case(head, [[2.0], [3.0]], [2, 2], loss="zero_one", n_boot=0).unit == pytest.approx(math.sqrt(6.5))
+
+
+def test_labels_that_were_sorted_are_said(seed: int) -> None:
+    head, Z, y = example(3, seed)
+    names = np.array(["lo", "mid", "hi"])[y]
+    sorted_by_us = worst_case(head, Z, names, loss="zero_one", n_boot=0)
+    assert "The head's outputs were taken to be, in this order: hi, lo, mid." in sorted_by_us.notes
+    told = worst_case(head, Z, names, classes=np.array(["lo", "mid", "hi"]), loss="zero_one", n_boot=0)
+    np.testing.assert_array_equal(told.loss, worst_case(head, Z, y, loss="zero_one", n_boot=0).loss)
+    assert not any("in this order" in note for note in told.notes)
+
+
+def test_environments_of_weight_zero_rows_do_not_fail() -> None:
+    rng = np.random.default_rng(0)
+    Z, y, env = rng.normal(size=(40, 2)), np.arange(40) % 2, (np.arange(40) // 2) % 2
+    weight = (np.arange(40) < 8).astype(float)
+    found = worst_case(LinearHead(np.eye(2), [0, 0]), Z, y, env=env, weight=weight, n_boot=0)
+    assert np.isnan(found.apart).all()
+
+
+def test_only_what_is_known_but_for_rounding_is_called_exact(seed: int) -> None:
+    head, Z, y = example(3, seed)
+    found = worst_case(head, Z, y, loss=["zero_one", "hinge", "cross_entropy"], n_boot=0)
+    assert (found.exact, found.others["hinge"].exact, found.others["cross_entropy"].exact) == (True, True, False)
+    head, Z, y = example(2, seed)
+    assert worst_case(head, Z, y, n_boot=0).exact
+
+
+def test_environments_of_a_searched_head_are_checked(seed: int) -> None:
+    torch = pytest.importorskip("torch")
+    _, Z, y = example(3, seed)
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3)).double()
+    with pytest.raises(InputError, match="one environment per row"):
+        worst_case(network, Z, y, env=np.zeros(3), radii=[0.1], n_boot=0)
+    found = worst_case(network, Z, y, env=np.arange(len(Z)) % 2, radii=[0.1], n_boot=0)
+    assert any("linear heads only" in note for note in found.notes)

@@ -109,3 +109,43 @@ def test_an_audit_of_a_network_has_both_curves_and_looks_at_the_whole_representa
     wrong = np.mean(np.array(["no", "yes"])[model(torch.as_tensor(X)).argmax(dim=1).numpy()] != y)
     assert found["worst_case"].loss[0] == pytest.approx(wrong)
     assert "reached from inputs" in found.to_html(tmp_path / "page.html").read_text()
+
+
+def test_a_network_of_one_logit_and_labels_of_text_are_audited(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(240, 4)).astype(np.float32), np.repeat(["a", "b"], 120)
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=240) > 0, "yes", "no")
+    torch.manual_seed(seed)
+    found = iv.audit(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)), X, y, env, n_boot=99)
+    assert "worst_case_in_inputs" in found.results
+
+
+def test_numbers_are_told_from_classes_where_the_network_does_not_say(seed: int) -> None:
+    X, _ = rows(seed)
+    y = np.random.default_rng(seed).normal(size=len(X))
+    assert worst_case_in_inputs(iv.split(network(seed, outputs=1)), X, y, n_boot=0).of == "squared"
+
+
+def test_a_loss_without_gradients_is_refused_before_the_search(seed: int) -> None:
+    X, y = rows(seed)
+    with pytest.raises(InputError, match="zero_one"):
+        worst_case_in_inputs(iv.split(network(seed)), X, y, loss="zero_one")
+
+
+def test_a_network_that_gradients_cannot_be_taken_through_is_left_out_not_fatal(seed: int) -> None:
+    class Words(nn.Module):
+        """An embedding of whole numbers: inputs that cannot move."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.fc = nn.Embedding(10, 2), nn.Linear(8, 2)
+
+        def forward(self, words: torch.Tensor) -> torch.Tensor:
+            return self.fc(self.embedding(words).flatten(1))
+
+    rng = np.random.default_rng(seed)
+    X, y, env = rng.integers(0, 10, (200, 4)), np.arange(200) % 2, np.repeat(["a", "b"], 100)
+    torch.manual_seed(seed)
+    found = iv.audit(Words(), X, y, env, n_boot=99)
+    assert "regret" in found.results
+    assert "cannot be followed by gradients" in found.left_out["worst_case_in_inputs"]

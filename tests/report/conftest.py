@@ -33,6 +33,7 @@ WORDS = {
     "risk_variance": ("Risk variance", "whether the loss differs.", "why it differs."),
     "worst_environment_risk": ("Worst environment", "the largest loss.", "whether it could be smaller."),
     "calibration_variance": ("Calibration variance", "whether calibration differs.", "how accurate it is."),
+    "worst_case_in_inputs": ("Worst case", "how bad it gets if inputs move.", "whether they ever do."),
     "irm_penalty": ("IRM penalty", "whether scaling the head would help.", "other differences of the head."),
 }
 REGRETS = ((0.021, 0.002, 0.052), (0.064, 0.011, 0.131), (0.38, 0.21, 0.6), (0.152, 0.071, 0.248))
@@ -192,7 +193,7 @@ def build(
         algorithm="An OOD algorithm is worth trying: the hospitals pull the head apart far more than chance does.",
         verdict=" ".join((headline, *sentences)),
         results={name: result for name, result in results.items() if name not in without},
-        left_out={"worst_case": "needs a torch model."} | dict.fromkeys(without, "was not asked for."),
+        left_out={"worst_case_in_inputs": "needs a torch model."} | dict.fromkeys(without, "was not asked for."),
         notes=("Two rows occur twice.",),
         data=SimpleNamespace(
             rows=int(sizes.sum()),

@@ -54,7 +54,7 @@ def test_the_finding_is_about_the_furthest_environment(curved: SimpleNamespace) 
     found = worst_case(curved)
     assert found is not None
     # Switzerland is 2 of R = 4 away: 0.1 + 0.9 / 2 = 55 %
-    assert found.finding == "At worst, a shift as large as Switzerland's makes 55 % of the rows wrong (10 % now)"
+    assert found.finding == "A shift as large as Switzerland's could at worst make 55 % of the rows wrong (10 % now)"
     assert found.told == (
         "The same shift could raise the cross-entropy from 0.500 to 1.50 and the hinge loss from 0.500 to 1.50."
     )
@@ -72,7 +72,7 @@ def test_without_distances_the_finding_is_about_a_quarter_of_the_unit(audit: Sim
     audit.results["worst_case"] = result("squared")
     found = worst_case(audit)
     assert found is not None
-    assert found.finding == ("At worst, a shift of a quarter of the unit raises the squared error from 0.500 to 1.00")
+    assert found.finding == ("A shift of a quarter of R could at worst raise the squared error from 0.500 to 1.00")
     assert "can double" in found.unit
     assert found.ticks == ()
 
@@ -138,7 +138,9 @@ def test_the_terminal_says_it_in_one_line(curved: SimpleNamespace) -> None:
     with console.capture() as shown:
         console.print(terminal.table(curved))
     said = " ".join(shown.get().split())
-    assert "Worst case: a shift as large as Switzerland's makes 55 % of the rows wrong (10 % now)." in said
+    assert (
+        "Worst case: A shift as large as Switzerland's could at worst make 55 % of the rows wrong (10 % now)." in said
+    )
 
 
 def in_inputs(**changes: Any) -> InputWorstCaseResult:

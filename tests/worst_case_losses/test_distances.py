@@ -95,3 +95,21 @@ def test_numbers_fall_into_five_groups_and_ties_stay_together() -> None:
     assert len(set(groups[:50].tolist())) == 1
     assert len(np.unique(groups)) <= 5
     assert np.all(np.diff(groups[50:]) >= 0)
+
+
+def test_rows_of_weight_zero_are_not_there() -> None:
+    rng = np.random.default_rng(5)
+    Z, groups, env = rng.normal(size=(80, 2)), np.arange(80) % 2, (np.arange(80) // 2) % 2
+    weight = (np.arange(80) < 60).astype(float)
+    kept = weight > 0
+    found = distances(Z, groups, env, np.eye(2), np.random.default_rng(0), weight)
+    without = distances(Z[kept], groups[kept], env[kept], np.eye(2), np.random.default_rng(0))
+    np.testing.assert_array_equal(found.pairs, without.pairs)
+    few = distances(Z, groups, env, np.eye(2), np.random.default_rng(0), (np.arange(80) < 8).astype(float))
+    assert np.isnan(few.pairs[0, 1])
+
+
+def test_in_one_dimension_all_rows_count(seed: int) -> None:
+    Z, env = shifted(seed, 4000, 1, np.array([0.5]))
+    found = distances(Z, np.zeros(8000, np.intp), env, np.ones((1, 1)), np.random.default_rng(seed))
+    assert found.pairs[0, 1] == pytest.approx(0.5, abs=0.12)  # five standard errors of a difference of means

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError
+from invariscope.report.worst_case import LOSSES
 from invariscope.verdict import STATES
 
 if TYPE_CHECKING:
@@ -87,13 +88,13 @@ def _condition(text: str) -> Condition:
 
 
 def _quantity(name: str, text: str) -> str:
-    for known in ("regret", "regret-low", "p", "explained", *CRITERIA):
+    for known in ("regret", "regret-low", "p", "explained", "influence-p", *CRITERIA):
         if name.replace("_", "-") == known.replace("_", "-"):
             return known
     others = ", ".join(criterion for criterion in CRITERIA if criterion != "regret")
     raise InputError(
         f'--fail-on "{text}": there is no quantity "{name}"; there are regret, regret-low, p, explained, verdict, '
-        f"{others}"
+        f"influence-p, {others}"
     )
 
 
@@ -109,12 +110,15 @@ def _value(condition: Condition, audit: Audit) -> tuple[float, str]:
             return regret.pvalue, "p"
         case "explained":
             return regret.explained, "the share the shared head explains"
+        case "influence-p" if "influence_index" in audit.results:
+            return audit["influence_index"].pvalue, "p of the influence index"
+        case "worst_case" if "worst_case" in audit.results:
+            return audit["worst_case"].value, f"the worst-case {LOSSES[audit['worst_case'].of]} at half of R"
         case name if name in audit.results:
             return audit.results[name].value, CRITERIA[name].title
         case name:
-            raise InputError(
-                f"--fail-on {condition} cannot be judged: {audit.left_out.get(name, 'it was not computed')}"
-            )
+            reason = audit.left_out.get("influence_index" if name == "influence-p" else name, "it was not computed")
+            raise InputError(f"--fail-on {condition} cannot be judged: {reason}")
 
 
 def _slug(words: str) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.results import Floats
 
-FLAT = 1e-3  # of the largest curvature: flatter directions call for damping
 NULL_SPACE = 1e-12  # of the largest eigenvalue: below lies rounding error
 
 
@@ -52,6 +51,11 @@ def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, 
     """
     notes = []
     largest, steepest = float(np.abs(eigenvalues).max()), float(of_risks.max())
+    if not largest > 0:
+        raise InputError(
+            "the head has no curvature at all: its predictions are saturated (probabilities of exactly 0 or 1) or all "
+            "columns are 0, so influences do not exist"
+        )
     live = np.abs(eigenvalues) > NULL_SPACE * largest
     lowest = float(eigenvalues[live].min())
     if not live.all():
@@ -67,20 +71,20 @@ def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, 
             notes.append(f"{_not_a_minimum(lowest)}{rest}")
         return Damping(float(damping), float(damping), -math.inf, "given", notes)
     of_risks = of_risks[of_risks > NULL_SPACE * steepest]
-    small, noise = int(np.count_nonzero(of_risks < FLAT * steepest)), noise_level(of_risks, rows)
-    base, reason = 0.0, "0: no direction is flat"
+    noise = noise_level(of_risks, rows)
+    small = int(np.count_nonzero(of_risks < noise))
+    base, reason = 0.0, "0: no direction is flatter than sampling noise"
     if small:
         base = noise
         reason = f"sampling noise of the Hessian, {noise / steepest:.2%} of the largest curvature of the risk"
         notes.append(
-            f"Damping {base:.3g} ({reason}) was added to the Hessian: {small} of its directions are over "
-            f"{1 / FLAT:,.0f} times flatter than the steepest, and dividing by them amplifies noise. "
-            "If the columns have mixed units, put them in units of their spread first."
+            f"Damping {base:.3g} ({reason}) was added to the Hessian: {small} of its directions are flatter than that, "
+            "and dividing by them amplifies noise."
         )
     floor = min(noise, float(of_risks.min()))
     added = max(base, floor - lowest)
     if added > base:
-        reason = "what the penalty takes away from the curvature of the risks"
+        reason = "what is missing to the curvature of the risks, or to sampling noise"
         ahead = _not_a_minimum(lowest) if lowest < 0 else "The penalty takes curvature away."
         notes.append(f"{ahead} Damping {added:.3g} gives it back.")
     return Damping(added, base, floor, reason, notes)

@@ -16,7 +16,7 @@ from invariscope.criteria.registry import criterion
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.heads import evaluate, fit_shared, score_covariances, theta_of
-from invariscope.linear_head import LinearHead
+from invariscope.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.losses import loss_of
 from invariscope.resampling import generator, pvalue, whole
 from invariscope.results import Floats, InfluenceResult
@@ -74,10 +74,10 @@ def influence_index(
     penalty : what the model was trained with beside the risks: "irm", "irm_split" (even and odd rows of every
         environment) or "vrex", as :mod:`invariscope.objectives` have them, and ``penalty_weight`` its weight. It enters
         H, not the gradients: more weight is put on an environment's rows, not on its part of the penalty.
-    damping : a number added to H's diagonal, or "auto": 0 for a healthy spectrum; where a live eigenvalue is below a
-        thousandth of the largest (as in wide ReLU layers, where V is pure noise otherwise) the sampling noise of H,
-        √(λ₁ Σλ / n). Dead units and dependent columns make H singular; their directions have no gradient and are left
-        out. Where H has negative curvature, "auto" makes it positive and says so.
+    damping : a number added to H's diagonal, or "auto": the sampling noise of H, √(λ₁ Σλ / n), where a live eigenvalue
+        is below it (as in wide ReLU layers, where V is pure noise otherwise), else 0. Dead units and dependent columns
+        make H singular; their directions have no gradient and are left out. Where H has negative curvature, "auto"
+        makes it positive and says so.
     shuffles : how many random deals
     solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
         (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
@@ -138,6 +138,10 @@ def influence_index(
             found = _without_penalty(data, target, rows, head, damping, shuffles, exact, rng)
         else:
             found = _with_penalty(data, target, rows, head, chosen, damping, shuffles, exact, rng)
+    if head is not None:
+        found.notes.extend(order_note(target.classes))
+    if penalty is not None and penalty_weight == 0:
+        found.notes.append("penalty_weight is 0: the penalty has no part in the Hessian.")
     return _result(data, target, rows, names, found, penalty, float(penalty_weight))
 
 
@@ -237,7 +241,7 @@ def result_of(
     return InfluenceResult(
         value=value,
         shuffled=found.shuffled,
-        pvalue=pvalue(value, found.shuffled) if np.isfinite(value) else 1.0,
+        pvalue=_pvalue(value, found.shuffled),
         labels=data.labels,
         parameters=parameters,
         influences=found.influences[:, order],
@@ -254,6 +258,12 @@ def result_of(
     )
 
 
+def _pvalue(value: float, shuffled: Floats) -> float:
+    if not len(shuffled):
+        return float("nan")
+    return pvalue(value, shuffled) if np.isfinite(value) else 1.0
+
+
 def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
     """A torch layer nn.Linear is a linear head, unless automatic differentiation was asked for; and whether it has an
     intercept."""
@@ -262,10 +272,9 @@ def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
     kinds = [(kind.__module__.split(".")[0], kind.__name__) for kind in type(head).__mro__]
     if ("torch", "Module") not in kinds:
         raise InputError(f"head is a {type(head).__name__}: give a LinearHead, or a torch module that maps Z to scores")
-    if kinds[0] == ("torch", "Linear"):
-        weight = head.weight.detach().cpu().double().numpy()
-        bias = np.zeros(len(weight)) if head.bias is None else head.bias.detach().cpu().double().numpy()
-        return LinearHead(weight, bias), head.bias is not None
+    plain = of_torch_layer(head)
+    if plain is not None:
+        return plain, head.bias is not None
     if solver in ("dense", "kronecker"):
         raise InputError(f'solver "{solver}" is for linear heads: use "autograd" or "cg" for a {type(head).__name__}')
     return head, True

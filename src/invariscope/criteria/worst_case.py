@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from invariscope.blocks import one_blas_thread
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.linear_head import LinearHead
+from invariscope.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.resampling import generator
 from invariscope.results import Floats, WorstCaseResult
 from invariscope.worst_case_losses.cross_entropy import cross_entropy
@@ -34,6 +34,7 @@ SEARCHED = (
 )
 ALL_WRONG = "Every row is wrong (or fitted exactly) where it is, so distances have no natural unit: unit is 0."
 CONSTANT = "The head gives every row the same scores wherever it moves: the curve is flat and there is no unit."
+NO_DISTANCES = "How far the environments are apart is measured for linear heads only."
 LOOSE = 0.03  # relative gap between the bounds that is worth a note
 
 
@@ -68,8 +69,8 @@ def worst_case(
 
     Parameters
     ----------
-    head : :class:`~invariscope.LinearHead`, or any torch module (or function) from representations to scores, for which
-        a search gives a lower bound
+    head : :class:`~invariscope.LinearHead` (or an ``nn.Linear``), or any torch module (or function) from rows of Z to
+        scores, for which a search gives a lower bound
     Z, y : representation (n, d) and target; or one :class:`~invariscope.Environments`, which brings y, env and weight
     loss : "cross_entropy", "hinge", "zero_one" (a tie is an error), "squared" (summed over outputs), or "auto": squared
         for numbers, else cross-entropy. Of several names the first is the result, the others are in ``.others``
@@ -97,6 +98,7 @@ def worst_case(
     rng = generator(seed)
     if not isinstance(n_boot, int | np.integer) or (n_boot != 0 and n_boot < 99):
         raise InputError(f"n_boot is {n_boot!r}: give 0 for no band, or at least 99 draws")
+    head = of_torch_layer(head) or head
     if not isinstance(head, LinearHead):
         if not callable(head):
             raise InputError("head must be an invariscope.LinearHead or a torch module: make one with LinearHead(W, b)")
@@ -153,8 +155,16 @@ def _of_classes(
         curve = CLASS_LOSSES[name](margins, _with_half(wanted, unit), rows.weight, n_boot, rng)
         flat_from = 0.0 if not moves else _reach(margins, share) if name == "zero_one" else math.inf
         notes = [UNBOUNDED] if moves and name != "zero_one" else []
-        found.append(_result(name, curve, wanted, unit, rows.environments, moves, flat_from, notes))
-    return replace(_with_others(found), apart=apart.apart, distances=apart.pairs)
+        two = len(margins.apart) == 2
+        found.append(_result(name, curve, wanted, unit, rows.environments, moves, flat_from, notes, two))
+    result = replace(_with_others(found), apart=apart.apart, distances=apart.pairs)
+    sorted_by_us = [] if classes is not None else order_note(rows.labels or _text(rows.target))
+    return replace(result, notes=(*result.notes, *sorted_by_us))
+
+
+def _text(target: NDArray[Any]) -> list[str]:
+    """Labels that are text, sorted; nothing where they are numbers."""
+    return [] if target.dtype.kind in "iufb" else sorted({str(label) for label in target.tolist()})
 
 
 def _apart(head: LinearHead, rows: Rows, codes: NDArray[np.intp] | None, rng: np.random.Generator) -> Distances:
@@ -186,6 +196,7 @@ def _result(
     moves: bool,
     flat_from: float,
     notes: list[str],
+    two_classes: bool = False,
 ) -> WorstCaseResult:
     if not moves:
         notes.append(CONSTANT)
@@ -204,7 +215,7 @@ def _result(
         upper=curve.upper[:-1],
         gamma=curve.gamma[:-1],
         band=curve.band[:, :-1],
-        exact=True,
+        exact=name != "cross_entropy" or two_classes,
         saturates_at=flat_from,
         labels=labels,
         notes=tuple(notes),
@@ -227,6 +238,7 @@ def _searched(
     for name in names:
         curve = searched_curve(head, arrays, name, _with_half(wanted, unit), n_boot, seed, generator(seed))
         notes = [SEARCHED] if name == "zero_one" else [SEARCHED, UNBOUNDED]
+        notes += [NO_DISTANCES] if arrays.environments else []
         result = _result(name, curve, wanted, unit, arrays.environments, True, math.inf, notes)
         found.append(replace(result, exact=False, value=result.value if math.isfinite(unit) else math.nan))
     return _with_others(found)

@@ -18,7 +18,7 @@ from invariscope.tables import vector_of
 from invariscope.worst_case_losses.rows import codes_of
 
 #: Multiples of the unit at which inputs are moved and their features looked at.
-PLACES = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+PLACES = (0.1, 0.25, 0.5, 1.0)
 
 
 @criterion(
@@ -36,7 +36,7 @@ def worst_case_in_inputs(
     *,
     loss: str = "auto",
     classes: Sequence[Any] | None = None,
-    rows: int = 100,
+    rows: int = 60,
     n_boot: int = 199,
     seed: int = 0,
 ) -> InputWorstCaseResult:
@@ -75,10 +75,15 @@ def worst_case_in_inputs(
         raise InputError(f"X has {len(inputs)} rows but y has {len(target)}: give one value per row")
     chosen = np.sort(generator(seed).permutation(len(inputs))[:rows])
     inputs, target = inputs[chosen], target[chosen]
+    names = tuple(parts.classes or ()) if classes is None else tuple(classes)
     if loss == "auto":
-        loss = "squared" if parts.task == "regression" else "cross_entropy"
-    names = tuple(classes or parts.classes or ())
-    codes = target if loss == "squared" else codes_of(target, None, names or None, len(names) or int(target.max()) + 1)
+        numbers = parts.task == "regression" or (not names and len(np.unique(target)) > 2)
+        loss = "squared" if numbers else "cross_entropy"
+    if loss not in ("cross_entropy", "hinge", "squared"):
+        raise InputError(
+            f'loss "{loss}" has no worst inputs that a gradient leads to: use cross_entropy, hinge or squared'
+        )
+    codes = target if loss == "squared" else _codes(target, names)
     found = worst_case(parts.network, inputs, codes, loss=loss, n_boot=n_boot, seed=seed)
     moved, reached, ceiling = _in_the_representation(parts, inputs, codes, found)
     notes = list(found.notes)
@@ -86,6 +91,14 @@ def worst_case_in_inputs(
         notes.append(f"{len(chosen):,} of {len(np.asarray(X)):,} rows, chosen at random, were moved.")
     given = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)} | {"notes": tuple(notes)}
     return InputWorstCaseResult(**given, moved=moved, reached=reached, representation=ceiling)
+
+
+def _codes(target: NDArray[Any], names: tuple[Any, ...]) -> NDArray[np.intp]:
+    """Codes in the order of the network's outputs; of one output, which has no names, the labels in their order."""
+    if names:
+        return codes_of(target, None, names, len(names))
+    whole = target.dtype.kind in "iufb" and np.all(target == np.round(target)) and target.min() >= 0
+    return codes_of(target, None, None, max(2, int(target.max()) + 1 if whole else len(np.unique(target))))
 
 
 def _in_the_representation(

@@ -143,15 +143,15 @@ def _sentences(curves: tuple[Curve, ...], ticks: list[Tick]) -> tuple[str, str]:
     now = first.words(0.0)
     if ticks and ticks[0].place > 0:
         tick = ticks[0]
-        where = f"a shift as large as {wording.short(tick.name, 30)}'s"
+        where = f"A shift as large as {wording.short(tick.name, 30)}'s"
         place = tick.place
     else:
-        where, place = "a shift of a quarter of the unit", 0.25
+        where, place = "A shift of a quarter of R", 0.25
     then = first.words(place)
     if first.of == "zero_one":
-        finding = f"At worst, {where} makes {then} of the rows wrong ({now} now)"
+        finding = f"{where} could at worst make {then} of the rows wrong ({now} now)"
     else:
-        finding = f"At worst, {where} raises the {LOSSES[first.of]} from {now} to {then}"
+        finding = f"{where} could at worst raise the {LOSSES[first.of]} from {now} to {then}"
     others = [f"the {LOSSES[curve.of]} from {curve.words(0.0)} to {curve.words(place)}" for curve in curves[1:]]
     told = f"The same shift could raise {wording.listed(others)}." if others else ""
     return finding, told
@@ -160,4 +160,4 @@ def _sentences(curves: tuple[Curve, ...], ticks: list[Tick]) -> tuple[str, str]:
 def in_short(audit: Audited) -> str:
     """One sentence for the terminal, or nothing."""
     found = worst_case(audit)
-    return "" if found is None else f"{found.finding.removeprefix('At worst, ')}."
+    return "" if found is None else f"{found.finding}."

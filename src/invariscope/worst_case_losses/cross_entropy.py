@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ MOST_STEPS = 80
 LARGE = 1e4  # scores for which single precision will not do
 MANY = 1000  # rows from which fixed points are found in single precision
 CONCAVE = 0.95  # of the entropy's curvature: beyond, ceilings from a gradient become loose
-RIVAL = 1.0  # a second class whose peak is within this of the highest is tried as well
+RIVAL = 1.0  # classes whose peaks are this far below the highest are not tried
 NEARLY_CONCAVE = 0.6  # of the multiplier that makes φ concave: below, clipping the curvature bounds worse than slabs
 SLABS, SLABS_OF_FEW = 16, 48  # that certify many rows, or few, where more of them cost nothing
 BLOCK = 2500  # rows that a thread takes at a time: ten classes of them stay in a core's own cache
@@ -161,16 +162,19 @@ class _Classes:
         return loss, pulled / (4.0 * gamma**2), np.maximum(ceiling, reached), p
 
     def _best(self, base: Floats, step: Floats, p: Floats, peaks: Floats, gamma: float) -> Floats:
-        """The better of the fixed point p and those reached from the classes with the highest peaks."""
+        """The better of the fixed point p and those reached from the two other classes with the highest peaks.
+
+        A place between many classes gains up to the logarithm of their number over a single peak.
+        """
         rows = np.arange(p.shape[1])
-        first = peaks.argmax(axis=0)
-        without = peaks.copy()
-        without[first, rows] = -np.inf
-        second = without.argmax(axis=0)
+        enough = peaks.max(axis=0) - RIVAL - math.log(len(p))
+        others = peaks.copy()
+        others[self.codes, rows] = -np.inf
         near = p.argmax(axis=0)
-        rival = (peaks[second, rows] > peaks[first, rows] - RIVAL) & (near != second)
-        for target, wanted in ((first, near != first), (second, rival)):
-            some = np.flatnonzero(wanted)
+        for _ in range(2):
+            target = others.argmax(axis=0)
+            some = np.flatnonzero((others[target, rows] > enough) & (near != target))
+            others[target, rows] = -np.inf
             if len(some):
                 corner = np.zeros((len(p), len(some)))
                 corner[target[some], np.arange(len(some))] = 1.0

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-#: Rows of one half of one class in one environment: beyond, optimal transport takes long and gains little.
+#: Rows of one half of one class in one environment: beyond, transport takes long (in one dimension it is a sort).
 MOST_ROWS = 150
 #: Fewer rows of a class cannot be halved and compared.
 FEWEST_ROWS = 4
 #: Environments up to which all pairs are compared.
 MOST_ENVIRONMENTS = 12
-#: Rows are halved anew this many times, so that the answer does not hang on one way of halving them.
-HALVINGS = 2
+#: Rows are halved anew so many times (in one dimension, in several): one way of halving them should count little.
+HALVINGS = (8, 2)
 #: Groups of a target that is a number, in place of classes.
 BINS = 5
 
@@ -52,12 +52,14 @@ def distances(
     ----------
     Z : (n, d) representation; ``groups`` and ``env`` : (n,) codes 0, 1, ...; ``weight`` : rows each row stands for
 
-    What it cannot tell: how far an environment outside the data will be; and a few hundred rows of each class (at most
-    150 in either half) leave an error of some per cent.
+    What it cannot tell: how far an environment outside the data will be. In several dimensions at most 150 rows of a
+    class are in either half, so that environments of one law may come out some tenths of a spread apart.
     """
-    seen = np.ascontiguousarray(Z @ _basis(weights_of_head))
-    weight = np.ones(len(seen)) if weight is None else weight
     count = int(env.max()) + 1
+    weight = np.ones(len(Z)) if weight is None else weight
+    there = weight > 0
+    Z, groups, env, weight = Z[there], groups[there], env[there], weight[there]
+    seen = np.ascontiguousarray(Z @ _basis(weights_of_head))
     pairs = np.zeros((count, count))
     if count > MOST_ENVIRONMENTS:
         pairs[:] = np.nan
@@ -101,7 +103,7 @@ def _distance(
         a, b = np.flatnonzero(in_a & (groups == group)), np.flatnonzero(in_b & (groups == group))
         if min(len(a), len(b)) < FEWEST_ROWS:
             continue
-        squares.append(np.mean([_debiased(seen, weight, a, b, rng) for _ in range(HALVINGS)]))
+        squares.append(np.mean([_debiased(seen, weight, a, b, rng) for _ in range(HALVINGS[seen.shape[1] > 1])]))
         shares.append(float(weight[a].sum() + weight[b].sum()))
     if not shares:
         return float("nan")
@@ -110,7 +112,7 @@ def _distance(
 
 def _debiased(seen: Floats, weight: Floats, a: Codes, b: Codes, rng: np.random.Generator) -> float:
     """Squared distance between random halves of a and b, less that between halves of the same."""
-    size = min(len(a) // 2, len(b) // 2, MOST_ROWS)
+    size = min(len(a) // 2, len(b) // 2, MOST_ROWS if seen.shape[1] > 1 else len(a))
     (a1, a2), (b1, b2) = (rng.permutation(rows)[: 2 * size].reshape(2, size) for rows in (a, b))
     between = _squared(seen, weight, a1, b1) + _squared(seen, weight, a2, b2)
     return (between - _squared(seen, weight, a1, a2) - _squared(seen, weight, b1, b2)) / 2

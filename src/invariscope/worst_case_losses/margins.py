@@ -13,7 +13,7 @@ from invariscope.linear_head import LinearHead
 
 Floats = NDArray[np.float64]
 
-SAME = 1e-14  # of the longest weight vector, squared: what is shorter is rounding error, and the weights are the same
+SAME = 4.0 * float(np.finfo(np.float64).eps)  # of the largest weight: smaller differences are rounding error
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ def margins_of(head: LinearHead, Z: NDArray[Any], codes: NDArray[np.intp]) -> Ma
     above = scores - scores[np.arange(len(codes)), codes][:, None]
     centred = weight - weight.mean(axis=0)
     product = centred @ centred.T
-    size = np.diag(product)
-    apart = size[:, None] + size - 2.0 * product
-    apart[apart <= SAME * float((weight**2).sum(axis=1).max())] = 0.0
-    np.fill_diagonal(apart, 0.0)
+    # from differences, not from products: those would lose what is below 1e-8 of the longest weight vector
+    apart = np.stack([((weight - own) ** 2).sum(axis=1) for own in weight])
+    apart[apart <= (SAME * float(np.abs(weight).max())) ** 2 * weight.shape[1]] = 0.0
     return Margins(above, codes, product, apart)

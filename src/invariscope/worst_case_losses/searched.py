@@ -51,7 +51,10 @@ def arrays_of(Z: Any, y: Any, env: Any, weight: Any, classes: Sequence[Any] | No
             raise InputError(f"Z must hold finite numbers, one row for each of the {len(target)} values of y")
         counts = None if weight is None else checked_weights(weight, len(rows))
         if env is not None:
-            environments = unique_labels(vector_of(env, "env")[0], "env")[0]
+            given = vector_of(env, "env")[0]
+            if len(given) != len(rows):
+                raise InputError(f"Z has {len(rows)} rows but env has {len(given)}: give one environment per row")
+            environments = unique_labels(given, "env")[0]
     whole = labels is None and target.dtype.kind in "iufb" and np.all(target == np.round(target)) and target.min() >= 0
     numbers = "squared" in losses
     if "auto" in losses:
@@ -61,8 +64,13 @@ def arrays_of(Z: Any, y: Any, env: Any, weight: Any, classes: Sequence[Any] | No
         if labels is not None or target.dtype.kind not in "iufb":
             raise InputError('y holds labels, but loss="squared" needs numbers')
         return Arrays(rows, target.astype(np.float64), counts, environments, True)
-    count = int(target.max()) + 1 if whole and classes is None else len(classes or labels or np.unique(target))
+    count = int(target.max()) + 1 if whole and classes is None else _count(target, labels, classes)
     return Arrays(rows, codes_of(target, labels, classes, count), counts, environments, False)
+
+
+def _count(target: Array, labels: tuple[Any, ...] | None, classes: Sequence[Any] | None) -> int:
+    known = classes if classes is not None else labels
+    return len(np.unique(target) if known is None else known)
 
 
 def searched_unit(head: Any, arrays: Arrays, loss: str) -> float:
