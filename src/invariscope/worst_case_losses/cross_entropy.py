@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 SETTLED = 1e-6  # change of a probability in one step: φ is then off by about its square
-SETTLED_MANY = 1e-4  # the same where fixed points are found in single precision
+SETTLED_MANY = 3e-4  # the same where fixed points are found in single precision
 LOOK = 4  # steps between two looks at which rows have settled
 MOST_STEPS = 80
 LARGE = 1e4  # scores for which single precision will not do
@@ -29,7 +29,7 @@ CONCAVE = 0.95  # of the entropy's curvature: beyond, ceilings from a gradient b
 RIVAL = 1.0  # classes whose peaks are this far below the highest are not tried
 NEARLY_CONCAVE = 0.6  # of the multiplier that makes φ concave: below, clipping the curvature bounds worse than slabs
 SLABS, SLABS_OF_FEW = 16, 48  # that certify many rows, or few, where more of them cost nothing
-BLOCK = 2500  # rows that a thread takes at a time: ten classes of them stay in a core's own cache
+BLOCK = 5000  # rows that a thread takes at a time: ten classes of them stay in a core's own cache
 CLOSE = 1e-5  # a ceiling this near to what was reached is left alone
 
 
@@ -174,6 +174,7 @@ class _Classes:
         for _ in range(2):
             target = others.argmax(axis=0)
             some = np.flatnonzero((others[target, rows] > enough) & (near != target))
+            enough = np.maximum(enough, others[target, rows] - RIVAL)  # a second one only if it is about as high
             others[target, rows] = -np.inf
             if len(some):
                 corner = np.zeros((len(p), len(some)))

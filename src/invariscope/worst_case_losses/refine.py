@@ -11,7 +11,7 @@ from invariscope.worst_case_losses.curve import Sweep, hull, shares
 
 Floats = NDArray[np.float64]
 
-TOLERANCE = 4e-3  # relative gap between the bounds that the spacing may leave; the point between is off by far less
+TOLERANCE = 1e-2  # relative gap between the bounds that the spacing may leave; the point between is off by 1e-4 or so
 FINE = 1e-5  # the same where rows are few and another multiplier costs nothing
 CHEAP = 5_000  # rows × classes that count as few
 NATURAL = 1e-3  # losses below this many nats are judged as if they were as large
