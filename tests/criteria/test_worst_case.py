@@ -317,7 +317,7 @@ def test_bounds_on_real_digits_are_close(hidden: int, data_file: Callable[[str],
 
 @pytest.mark.parametrize(("many", "behind"), [(5, 8.0), (99, 8.0), (999, 20.0)])
 def test_many_equal_classes_are_one_class_that_is_more_likely(many: int, behind: float) -> None:
-    """m classes of the same weights and bias b are one class of bias b + log m: two classes, which are solved exactly."""
+    """m classes of the same weights and bias b are one class of bias b + log m: two classes, solved exactly."""
     weight, bias = np.r_[[[0.0]], np.ones((many, 1))], np.r_[0.0, np.full(many, -behind)]
     radii = behind * np.linspace(0.1, 1.2, 12)
     found = worst_case(LinearHead(weight, bias), [[0.0]], [0], radii=radii, n_boot=0)

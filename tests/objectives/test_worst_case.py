@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -315,3 +316,24 @@ def test_says_when_the_head_is_missing() -> None:
 def test_a_batch_without_a_head_is_fine_for_the_others() -> None:
     batch = Batch((torch.ones(2, 1),) * 2, (torch.zeros(2),) * 2, (torch.ones(2, 1),) * 2, "regression")
     assert objective_of("vrex")(batch)[0].item() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"targets": [torch.tensor([0, 1, 2, 0])]}, "codes 0 to 1"),
+        ({"targets": [torch.tensor([0, -1, 1, 0])]}, "codes 0 to 1"),
+        ({"radius": -1.0}, "radius"),
+        ({"radius": float("nan")}, "radius"),
+        ({"iterations": 0}, "iterations"),
+        ({"task": "classification"}, "unknown"),
+        ({"task": "binary"}, "needs one"),
+    ],
+    ids=["beyond", "negative", "radius", "nan", "iterations", "task", "outputs"],
+)
+def test_what_the_penalty_cannot_use_is_said(change: dict[str, Any], words: str) -> None:
+    head = torch.nn.Linear(2, 2)
+    given: dict[str, Any] = {"targets": [torch.tensor([0, 1, 1, 0])], "task": "multiclass"} | change
+    targets = given.pop("targets")
+    with pytest.raises(InputError, match=words):
+        worst_case_penalty(None, targets, [torch.ones(4, 2)], head=head, **given)

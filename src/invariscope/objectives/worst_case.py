@@ -12,7 +12,7 @@ from torch import Tensor
 from invariscope.errors import InputError
 from invariscope.objectives.feature_head import FeatureHead, feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective, objective_of
-from invariscope.objectives.risks import checked_task, row_losses, target_columns
+from invariscope.objectives.risks import TASKS, checked_task, row_losses, target_columns
 from invariscope.objectives.worst_points import Search, squared_unit, worst_moves
 
 BASE = "base."  # in names of the memory
@@ -43,7 +43,7 @@ def worst_case_penalty(
     can be probabilities; logits only tell the task, and may be None if ``task`` does.
 
     The gradient goes through the head and the features, with the displacements δ and ρ held fixed, which at the
-    maximum is exact (envelope theorem).
+    maximum is exact (envelope theorem). With the default ``iterations`` it is reached to some per cent of the gradient.
 
     What it cannot tell: where unseen environments really lie. It protects in all directions alike, also in those that
     nothing ever moves in.
@@ -62,13 +62,19 @@ def worst_case_penalty(
     _check_features(targets, features)
     if task is None and logits is None:
         raise InputError("neither logits nor a task are given: pass logits=, or task=")
+    if task not in (None, *TASKS):
+        raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
     task = task if logits is None else checked_task(task, logits, targets)
     assert task is not None
+    _check_counts(iterations=iterations, bisections=bisections)
     rows, found = torch.cat(list(features)), feature_head(head, features[0])
+    _check_targets(torch.cat(list(targets)), task, found(rows[:1]).shape[1])
     values = _joined(targets, task, found, rows)
     if radius is None:
         _check_fraction(fraction)
         square = fraction**2 * squared_unit(found, rows, values, task)
+    elif isinstance(radius, float | int) and not 0 <= radius < float("inf"):
+        raise InputError(f"radius is {radius!r}: give a distance of at least 0")
     else:
         square = torch.as_tensor(radius, dtype=rows.dtype, device=rows.device) ** 2
     return worst_loss(found, rows, values, task, square, Search(iterations, bisections))
@@ -103,9 +109,7 @@ class WorstCase(Objective):
 
     def __post_init__(self) -> None:
         _check_fraction(self.fraction)
-        for name in ("refresh", "iterations", "bisections"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)!r}: give a whole number of at least 1")
+        _check_counts(refresh=self.refresh, iterations=self.iterations, bisections=self.bisections)
         if self.base_weight is not None and not self.base_weight >= 0:
             raise InputError(f"base_weight is {self.base_weight}: give a number of at least 0")
         base = self.inner
@@ -218,6 +222,30 @@ def _check_features(targets: Sequence[Tensor], features: Sequence[Tensor]) -> No
             raise InputError(f"features of shape {tuple(rows.shape)} for {len(values)} targets: give (rows, columns)")
     if len(features) != len(targets):
         raise InputError(f"{len(features)} environments of features, but {len(targets)} of targets: give one of each")
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < 1:
+            raise InputError(f"{name} is {value!r}: give a whole number of at least 1")
+
+
+def _check_targets(values: Tensor, task: str, outputs: int) -> None:
+    """Targets that the head has outputs for; under vmap, where nobody can look at values, their shapes alone."""
+    if task != "multiclass":
+        if outputs != 1:
+            raise InputError(f'the head gives {outputs} outputs, but task "{task}" needs one: say task="multiclass"')
+        return
+    if values.ndim == 2:
+        if values.shape[1] != outputs:
+            raise InputError(f"targets have {values.shape[1]} columns for a head of {outputs} outputs: give as many")
+        return
+    try:
+        outside = bool(((values < 0) | (values >= outputs)).any())
+    except RuntimeError:
+        return
+    if outside:
+        raise InputError(f"targets must be class codes 0 to {outputs - 1}: the head tells so many apart")
 
 
 def _check_fraction(fraction: float) -> None:
