@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
-from invariscope.cli.fail_on import Condition, parse
+import invariscope as iv
+from invariscope.cli.fail_on import Condition, met, parse
 from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError
 
@@ -19,6 +21,7 @@ from invariscope.errors import InputError
         ("regret_low>-.5", Condition("regret-low", ">", -0.5)),
         ("p<0.01", Condition("p", "<", 0.01)),
         ("explained<=0", Condition("explained", "<=", 0.0)),
+        ("influence_p<0.05", Condition("influence-p", "<", 0.05)),
         ("risk-variance>3", Condition("risk_variance", ">", 3.0)),
         ("verdict=not-invariant", Condition("verdict", "=", "not-invariant")),
         ("verdict == NOT INVARIANT", Condition("verdict", "=", "not-invariant")),
@@ -55,7 +58,9 @@ def test_nonsense_is_refused(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "n_boot"), [("p<0.001", 999), ("p<=0.0009", 999), ("p<0.01", 99)])
+@pytest.mark.parametrize(
+    ("text", "n_boot"), [("p<0.001", 999), ("p<=0.0009", 999), ("p<0.01", 99), ("influence-p<0.01", 99)]
+)
 def test_conditions_that_no_audit_could_meet_are_refused(text: str, n_boot: int) -> None:
     with pytest.raises(InputError, match="can never be met: with --n-boot"):
         parse([text], n_boot)
@@ -64,3 +69,15 @@ def test_conditions_that_no_audit_could_meet_are_refused(text: str, n_boot: int)
 @pytest.mark.parametrize("text", ["p<=0.001", "p<0.0011", "p>0.0001", "p>=0.001"])
 def test_conditions_at_the_edge_are_accepted(text: str) -> None:
     assert len(parse([text], 999)) == 1
+
+
+def test_the_influence_index_is_judged_by_its_p_value_and_the_worst_case_in_words(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(900, 2)), np.repeat(["a", "b", "c"], 300)
+    y = X[:, 0] + 2.0 * (env == "c") * X[:, 1] + rng.normal(size=900)
+    found = iv.audit(None, X, y, env, n_boot=99, criteria=["influence_index", "worst_case"])
+    by_chance, worst = parse(["influence-p<0.05", "worst_case>0"], 99)
+    assert met(by_chance, found) == f"p of the influence index is {found['influence_index'].pvalue:.4g}"
+    assert met(worst, found) == f"the worst-case squared error at half of R is {found['worst_case'].value:.4g}"
+    with pytest.raises(InputError, match="was not computed"):
+        met(by_chance, iv.audit(None, X, y, env, n_boot=99, criteria=["regret"]))

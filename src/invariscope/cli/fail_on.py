@@ -42,7 +42,7 @@ def parse(values: Sequence[str], n_boot: int) -> tuple[Condition, ...]:
     conditions = tuple(_condition(text.strip()) for value in values for text in value.split(","))
     smallest = 1 / (n_boot + 1)
     for condition in conditions:
-        if condition.quantity == "p" and isinstance(condition.limit, float):
+        if condition.quantity in ("p", "influence-p") and isinstance(condition.limit, float):
             never = condition.limit <= smallest if condition.comparison == "<" else condition.limit < smallest
             if condition.comparison in ("<", "<=") and never:
                 raise InputError(
