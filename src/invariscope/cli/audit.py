@@ -95,8 +95,8 @@ def reading_options(otherwise: str = "") -> Callable[[Command], Command]:
 @click.option("--json", type=FILE, metavar="FILE", help="Write all numbers.")
 @click.option(
     "--fail-on", multiple=True, metavar="CONDITION",
-    help='Exit with code 1 if met: "regret>0.1" (largest), "regret-low>0.02" (its lower end), "p<0.01", "influence-p<0.01", '
-    '"explained<0.2", "verdict=not-invariant" or a criterion\'s name. In quotes, because of < and >.',
+    help='Exit with code 1 if met: "regret>0.1" (largest), "regret-low>0.02" (its lower end), "p<0.01", '
+    '"influence-p<0.01", "explained<0.2", "verdict=not-invariant" or a criterion\'s name, in quotes.',
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same answer.")
 @click.option(
