@@ -17,7 +17,6 @@ def worst_case(audit: Audited, figure: Draw) -> str:
     found = plot_data(audit)
     if found is None:
         return ""
-    result = audit.results["worst_case"]
     caption = (
         "Line: the largest mean loss that any shift of the representation of this size could cause, labels unchanged; "
         f"band: 95 %, from rows drawn again. R, one unit, is {found.unit}. "
@@ -44,6 +43,6 @@ def worst_case(audit: Audited, figure: Draw) -> str:
             "exceed. The nearer the two, the less the representation's worst case exaggerates.",
         )
     known = record.words_of("worst_case")
-    remarks = [known and f"{known.tells} Cannot tell: {known.cannot_tell}", *result.notes]
-    body += "".join(note(text) for text in remarks if text)
+    if known is not None:
+        body += note(f"{known.tells} Cannot tell: {known.cannot_tell}")
     return section(KICKER, found.finding, body)
