@@ -5,26 +5,15 @@ python benchmarks/influence_index.py
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
+from timing import best_of
 
 import invariscope as iv
 
 ROWS, COLUMNS, ENVIRONMENTS, SHUFFLES = 10_000, 256, 5, 1000
 LOOPED = 50  # deals that are timed; a thousand would take minutes
-
-
-def best_of(task: Callable[[], object], repeats: int = 7) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def top_model() -> tuple[np.ndarray, np.ndarray, np.ndarray, iv.LinearHead]:

@@ -9,28 +9,18 @@ import os
 import platform
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from density_ratios import growth, pairs_at_once, table_of_errors
 from influence_index import shuffles_of_a_top_model
+from timing import best_of
 from training import many_models
 from worst_case import worst_case_curves
 
 import invariscope as iv
 
 ROWS, COLUMNS, ENVIRONMENTS = 1_000_000, 50, 5
-
-
-def best_of(task: Callable[[], object], repeats: int = 5) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def big_table(grouped: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
+from timing import best_of
 
 import invariscope as iv
 from invariscope.blocks import one_blas_thread
@@ -133,31 +133,21 @@ def finer(head: iv.LinearHead, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
         refine.TOLERANCE = usual
 
 
-def timed(task: Callable[[], object], repeats: int) -> float:
-    """Seconds by the clock."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def worst_case_curves() -> list[str]:
     """Lines of markdown: all losses, the two other ways for cross-entropy, and the physical limit, one product Z Wᵀ."""
     head, Z, y = problem()
-    limit = timed(lambda: Z @ head.weight.T, 20)
+    limit = best_of(lambda: Z @ head.weight.T, 20)
     curve = iv.worst_case(head, Z, y, n_boot=0)
     unit, radii = curve.unit, curve.radii
-    ours = timed(lambda: iv.worst_case(head, Z, y, n_boot=0), 3)
+    ours = best_of(lambda: iv.worst_case(head, Z, y, n_boot=0), 3)
     measured = [("one product Z Wᵀ (the physical limit)", limit, "")]
     for name in ("zero_one", "hinge"):
-        seconds = timed(lambda name=name: iv.worst_case(head, Z, y, loss=name, n_boot=0), 5)
+        seconds = best_of(lambda name=name: iv.worst_case(head, Z, y, loss=name, n_boot=0), 5)
         measured.append((f"{name}, exact, {RADII} radii", seconds, ""))
     gap = np.max((curve.upper - curve.lower) / curve.loss)
     place = len(measured)
     measured.append(("", ours, "1"))
-    band = timed(lambda: iv.worst_case(head, Z, y), 2)
+    band = best_of(lambda: iv.worst_case(head, Z, y), 2)
     measured.append(("the same with a bootstrap band (199 draws)", band, f"{band / ours:.1f}"))
 
     exact = finer(head, Z, y)
@@ -178,7 +168,7 @@ def worst_case_curves() -> list[str]:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    seconds = timed(lambda: by_ascent(head, Z, y, unit, POSTER_STEPS_TIMED), 1) * POSTER_STEPS / POSTER_STEPS_TIMED
+    seconds = best_of(lambda: by_ascent(head, Z, y, unit, POSTER_STEPS_TIMED), 1) * POSTER_STEPS / POSTER_STEPS_TIMED
     reached = by_ascent(head, Z, y, unit, 200) / np.interp(unit, radii, curve.loss)
     torch.set_num_threads(threads)
     name = (
