@@ -116,8 +116,18 @@ def test_a_network_of_one_logit_and_labels_of_text_are_audited(seed: int) -> Non
     X, env = rng.normal(size=(240, 4)).astype(np.float32), np.repeat(["a", "b"], 120)
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=240) > 0, "yes", "no")
     torch.manual_seed(seed)
-    found = iv.audit(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)), X, y, env, n_boot=99)
+    # without bounds on its features, every row can be made wrong
+    found = iv.audit(nn.Sequential(nn.Linear(4, 3), nn.Identity(), nn.Linear(3, 1)), X, y, env, n_boot=99)
     assert "worst_case_in_inputs" in found.results
+
+
+def test_a_network_that_always_says_the_same_has_no_unit_and_that_is_said(seed: int) -> None:
+    X, y = rows(seed)
+    stuck = network(seed)
+    stuck[2].weight.data *= 0
+    stuck[2].bias.data = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+    with pytest.raises(InputError, match="no unit of distance"):
+        worst_case_in_inputs(iv.split(stuck), X, y, n_boot=0)
 
 
 def test_numbers_are_told_from_classes_where_the_network_does_not_say(seed: int) -> None:

@@ -232,7 +232,10 @@ def _searched(
     """The general route, by a search: a lower bound."""
     unit = searched_unit(head, arrays, names[0])
     if radii is None and not (math.isfinite(unit) and unit > 0):
-        raise InputError("this head has no unit of distance to choose radii by: give radii, in the units of Z")
+        raise InputError(
+            "rows that could be made wrong are wrong already, so there is no unit of distance to choose radii by: give "
+            "radii to worst_case, in the units of Z"
+        )
     wanted = radii_of(radii, relative, unit)
     found = []
     for name in names:
