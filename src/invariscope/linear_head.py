@@ -113,6 +113,11 @@ def of_torch_layer(layer: Any) -> LinearHead | None:
     """An nn.Linear as a linear head, ``None`` for anything else; recognised by name, since torch may not be there."""
     if (type(layer).__module__.partition(".")[0], type(layer).__name__) != ("torch", "Linear"):
         return None
+    return of_weights(layer)
+
+
+def of_weights(layer: Any) -> LinearHead:
+    """The head with the weight and bias of a torch layer, which must be linear."""
     weight = layer.weight.detach().cpu().double().numpy()
     return LinearHead(
         weight, np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().cpu().double().numpy()

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from invariscope.errors import InputError
-from invariscope.linear_head import LinearHead
+from invariscope.linear_head import LinearHead, of_weights
 from invariscope.model_outputs import Array, Floats, Names, numbered, own_names
 from invariscope.models import BY_HAND, Split
 from invariscope.torch_passes import LINKS, Logits, Passes, has_forward, is_linear, linear_layers, listed
@@ -241,9 +241,7 @@ def _head(network: Logits, outputs: int | None) -> LinearHead | None:
         return LinearHead(np.eye(outputs), np.zeros(outputs))
     if not is_linear(top):
         return None
-    assert isinstance(top, nn.Linear)
-    weight = top.weight.detach().double().cpu().numpy()
-    return LinearHead(weight, np.zeros(len(weight)) if top.bias is None else top.bias.detach().double().cpu().numpy())
+    return of_weights(top)
 
 
 def _classes(given: Sequence[Any] | None, task: str | None, outputs: int | None) -> tuple[Any, ...] | None:

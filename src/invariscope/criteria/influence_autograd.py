@@ -13,15 +13,14 @@ from torch import Tensor
 from torch.func import functional_call, grad, vjp, vmap
 
 from invariscope.blocks import one_blas_thread
-from invariscope.criteria.influence_dense import dense, dense_penalised, known_of
+from invariscope.criteria.influence_dense import LARGEST_DENSE, dense, dense_penalised, known_of
 from invariscope.criteria.influence_penalties import penalty_of
 from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.objectives.risks import probabilities, row_losses, target_columns
 from invariscope.results import Floats, InfluenceResult
-from invariscope.targets import Target
+from invariscope.targets import LOSS_OF_TASK, Target
 
-LARGEST_DENSE = 5000
 NUMBERS = int(2e7)  # in the per-row gradients, or the columns of the Hessian, computed at a time
 
 
@@ -163,5 +162,4 @@ def measured_network(
             found = dense_penalised(rows, theta, data, chosen, damping, shuffles, exact, rng)
     if solver == "autograd":
         found = replace(found, solver="autograd")
-    loss = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}[rows.task]
-    return result_of(data, found, rows.names(), slice(None), loss, penalty, float(penalty_weight))
+    return result_of(data, found, rows.names(), slice(None), LOSS_OF_TASK[rows.task], penalty, float(penalty_weight))

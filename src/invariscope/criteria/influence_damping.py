@@ -42,6 +42,13 @@ class Damping:
         return np.maximum(self.base, self.floor - lowest)
 
 
+def given_damping(damping: float | str) -> float:
+    """The number a user gave in place of "auto"."""
+    if isinstance(damping, str) or not (damping >= 0 and math.isfinite(damping)):
+        raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
+    return float(damping)
+
+
 def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, rows: float) -> Damping:
     """Damping from the spectrum, or as given.
 
@@ -64,12 +71,11 @@ def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, 
             "dependent columns, or the softmax's free constant); they carry no gradient and are left out."
         )
     if damping != "auto":
-        if isinstance(damping, str) or not (damping >= 0 and math.isfinite(damping)):
-            raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
+        given = given_damping(damping)
         if lowest < 0:
-            rest = " It still has some with this damping." if damping <= -lowest else ""
+            rest = " It still has some with this damping." if given <= -lowest else ""
             notes.append(f"{_not_a_minimum(lowest)}{rest}")
-        return Damping(float(damping), float(damping), -math.inf, "given", notes)
+        return Damping(given, given, -math.inf, "given", notes)
     of_risks = of_risks[of_risks > NULL_SPACE * steepest]
     noise = noise_level(of_risks, rows)
     small = int(np.count_nonzero(of_risks < noise))

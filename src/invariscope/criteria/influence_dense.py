@@ -16,6 +16,8 @@ from invariscope.criteria.shuffles import exact_shuffles, gaussian_shuffles
 from invariscope.environments import Environments
 from invariscope.results import Floats
 
+LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose
+
 
 @dataclass(frozen=True)
 class Found:

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from invariscope.blocks import one_blas_thread
-from invariscope.criteria.influence_dense import Found, Known, dense, dense_penalised, index_of, known_of
+from invariscope.criteria.influence_dense import (
+    LARGEST_DENSE,
+    Found,
+    Known,
+    dense,
+    dense_penalised,
+    index_of,
+    known_of,
+)
 from invariscope.criteria.influence_penalties import Penalty, fit_penalised, groups_of, penalty_of
 from invariscope.criteria.influence_rows import LinearRows, has_several_targets, least_squares, with_several_targets
 from invariscope.criteria.influence_structured import structured
@@ -23,7 +31,6 @@ from invariscope.results import Floats, InfluenceResult
 from invariscope.targets import Target, target_of
 
 INTERCEPT = "(intercept)"
-LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
 
 

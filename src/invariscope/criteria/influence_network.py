@@ -11,7 +11,7 @@ from torch.func import grad, vjp, vmap
 
 from invariscope.criteria.influence_autograd import ModuleRows
 from invariscope.criteria.influence_conjugate import NegativeCurvatureError, conjugate_gradients
-from invariscope.criteria.influence_damping import Damping
+from invariscope.criteria.influence_damping import Damping, given_damping
 from invariscope.criteria.influence_dense import Found
 from invariscope.criteria.shuffles import largest_spread
 from invariscope.environments import Environments
@@ -91,9 +91,7 @@ def by_conjugate_gradients(
         )
     largest = _largest_curvature(times, rows.size, rng)
     automatic = damping == "auto"
-    if not automatic and (isinstance(damping, str) or not (damping >= 0 and np.isfinite(damping))):
-        raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
-    added = DAMPING * largest if automatic else float(damping)
+    added = DAMPING * largest if automatic else given_damping(damping)
     gradients = _mean_gradients(rows, data, wanted, rng)
     lowest = 0.0
     for _ in range(ATTEMPTS):

@@ -15,7 +15,7 @@ from invariscope.errors import InputError
 from invariscope.resampling import generator
 from invariscope.results import Floats, InputWorstCaseResult, WorstCaseResult
 from invariscope.tables import vector_of
-from invariscope.worst_case_losses.rows import codes_of
+from invariscope.worst_case_losses.searched import arrays_of
 
 #: Multiples of the unit at which inputs are moved and their features looked at.
 PLACES = (0.1, 0.25, 0.5, 1.0)
@@ -83,7 +83,7 @@ def worst_case_in_inputs(
         raise InputError(
             f'loss "{loss}" has no worst inputs that a gradient leads to: use cross_entropy, hinge or squared'
         )
-    codes = target if loss == "squared" else _codes(target, names)
+    codes = arrays_of(inputs, target, None, None, names or None, [loss]).y
     found = worst_case(parts.network, inputs, codes, loss=loss, n_boot=n_boot, seed=seed)
     moved, reached, ceiling = _in_the_representation(parts, inputs, codes, found)
     notes = list(found.notes)
@@ -91,14 +91,6 @@ def worst_case_in_inputs(
         notes.append(f"{len(chosen):,} of {len(np.asarray(X)):,} rows, chosen at random, were moved.")
     given = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)} | {"notes": tuple(notes)}
     return InputWorstCaseResult(**given, moved=moved, reached=reached, representation=ceiling)
-
-
-def _codes(target: NDArray[Any], names: tuple[Any, ...]) -> NDArray[np.intp]:
-    """Codes in the order of the network's outputs; of one output, which has no names, the labels in their order."""
-    if names:
-        return codes_of(target, None, names, len(names))
-    whole = target.dtype.kind in "iufb" and np.all(target == np.round(target)) and target.min() >= 0
-    return codes_of(target, None, None, max(2, int(target.max()) + 1 if whole else len(np.unique(target))))
 
 
 def _in_the_representation(

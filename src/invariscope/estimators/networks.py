@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.linear_head import LinearHead
+from invariscope.linear_head import LinearHead, of_weights
 
 if TYPE_CHECKING:
     import torch
@@ -85,14 +85,13 @@ def head_of(estimator: InvariantEstimator) -> LinearHead | None:
 
     head, width, outputs = fitted_network(estimator).head, estimator.n_representation_, estimator.network_["outputs"]
     if isinstance(head, nn.Identity) and width == outputs:
-        weight, bias = np.eye(outputs), np.zeros(outputs)
+        found = LinearHead(np.eye(outputs), np.zeros(outputs))
     elif isinstance(head, nn.Linear) and head.in_features == width:
-        weight = head.weight.detach().double().numpy()
-        bias = np.zeros(outputs) if head.bias is None else head.bias.detach().double().numpy()
+        found = of_weights(head)
     else:
         return None
     centre, scale = estimator._target_units()
-    return LinearHead(scale * weight, centre + scale * bias)
+    return LinearHead(scale * found.weight, centre + scale * found.bias)
 
 
 def passes_score_on(estimator: InvariantEstimator) -> bool:

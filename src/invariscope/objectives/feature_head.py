@@ -75,7 +75,7 @@ def feature_head(
         return FeatureHead(_linear, {"weight": weight, "bias": bias}, weight, bias)
 
     def scores(named: Named, rows: Tensor) -> Tensor:
-        with _as_it_predicts(head):
+        with as_it_predicts(head):
             found: Tensor = functional_call(head, named, (rows.reshape(rows.shape[0], *(shape or (width,))),))
         return found
 
@@ -94,7 +94,8 @@ def _is_plainly_linear(head: nn.Module, width: int) -> bool:
 
 
 @contextmanager
-def _as_it_predicts(module: nn.Module) -> Iterator[None]:
+def as_it_predicts(module: nn.Module) -> Iterator[None]:
+    """Without dropout and with running statistics; afterwards every layer is in the mode it was in."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
+from invariscope.objectives.feature_head import as_it_predicts
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "identity": nn.Identity}
 HALVES = (
@@ -221,14 +222,8 @@ def widths_of(network: Halves, inputs: Tensor) -> tuple[int, int]:
 @contextmanager
 def in_use(network: nn.Module) -> Iterator[None]:
     """The network as it predicts: no gradients, no dropout; afterwards every layer is in the mode it was in."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with as_it_predicts(network), torch.no_grad():
+        yield
 
 
 def image_shape(columns: int, channels: int) -> tuple[int, int, int]:

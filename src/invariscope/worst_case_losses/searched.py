@@ -74,9 +74,8 @@ def _count(target: Array, labels: tuple[Any, ...] | None, classes: Sequence[Any]
 
 
 def searched_unit(head: Any, arrays: Arrays, loss: str) -> float:
-    """The unit of distance, where the search can tell: ``nan`` otherwise."""
-    find = getattr(_torch_heads(), "unit_of", None)
-    return float("nan") if find is None else float(find(head, arrays.Z, arrays.y, loss, weight=arrays.weight))
+    """The unit of distance; infinite where no row could be made wrong."""
+    return float(_torch_heads().unit_of(head, arrays.Z, arrays.y, loss, weight=arrays.weight))
 
 
 def searched_curve(

@@ -8,7 +8,7 @@ some law within the radius, so the curve is a lower bound; there may be more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
+from invariscope.objectives.feature_head import as_it_predicts
 from invariscope.resampling import generator
 from invariscope.worst_case_losses.curve import Sweep, shares
 from invariscope.worst_case_losses.torch_ascent import (
@@ -301,15 +302,6 @@ def _steps(distances: Floats, start: Floats) -> Sweep:
     return Sweep(1 / levels, np.where(there, 1.0, start), moved)
 
 
-@contextmanager
-def _in_use(head: Any) -> Iterator[None]:
-    """The network as it predicts; afterwards every layer is in the mode it was in."""
-    modes: list[tuple[nn.Module, bool]] = []
-    if isinstance(head, nn.Module):
-        modes = [(module, module.training) for module in head.modules()]
-        head.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
+def _in_use(head: Any) -> AbstractContextManager[None]:
+    """A module as it predicts; any other function as it is."""
+    return as_it_predicts(head) if isinstance(head, nn.Module) else nullcontext()
