@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 import invariscope as iv
+from invariscope.models.torch_networks import Halves, linear, mlp
 from invariscope.objectives import VREx
 from invariscope.training import Rows, Settings, train, train_replicates
-from invariscope.training.networks import Halves, linear, mlp
 
 SEEDS, WEIGHTS, STEPS, RATE = range(20), np.geomspace(0.1, 1000, 10), 200, 0.01
 

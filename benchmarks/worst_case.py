@@ -18,11 +18,11 @@ import torch
 from timing import best_of
 
 import invariscope as iv
-from invariscope.blocks import one_blas_thread
-from invariscope.worst_case_losses import refine
-from invariscope.worst_case_losses.ceilings import log_sum_exp
-from invariscope.worst_case_losses.cross_entropy import SETTLED_MANY, settled, softmax
-from invariscope.worst_case_losses.margins import margins_of
+from invariscope.criteria.worst_case import refine
+from invariscope.criteria.worst_case.ceilings import log_sum_exp
+from invariscope.criteria.worst_case.log_loss import SETTLED_MANY, settled, softmax
+from invariscope.criteria.worst_case.margins import margins_of
+from invariscope.rows.blocks import one_blas_thread
 
 ROWS, COLUMNS, CLASSES, RADII = 10_000, 128, 10, 50
 TOLERANCE = 1e-3

@@ -20,9 +20,9 @@ from torch import nn
 
 import invariscope as iv
 from invariscope.datasets.images.mnist import gray_images
+from invariscope.models.torch_networks import Halves, mlp
 from invariscope.results import InfluenceResult
 from invariscope.training import Rows, Settings, train
-from invariscope.training.networks import Halves, mlp
 
 Array = np.ndarray
 TABLE3 = {"ERM": (15.844, 0.582, 0.581), "IRM": (5.254, 0.122, 0.109), "REx": (1.341, 0.042, 0.033)}

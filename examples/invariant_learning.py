@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 import invariscope as iv
+from invariscope.models.torch_networks import linear, mlp
 from invariscope.objectives import objective_of
 from invariscope.training import Rows, Schedule, Settings, train, train_replicates
-from invariscope.training.networks import linear, mlp
 
 SETTINGS = ("POU", "PEU", "FOU", "FEU")
 METHODS = {"V-REx": "vrex", "IRM": "irm", "DRIC-regularised": "dric", "regret-regularised": "regret"}

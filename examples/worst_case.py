@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 import invariscope as iv
+from invariscope.criteria.worst_case.distances import distances
+from invariscope.criteria.worst_case.torch_heads import worst_points
+from invariscope.models.torch_networks import mlp
 from invariscope.objectives import WorstCase, objective_of
 from invariscope.training import Rows, Settings, Trained, train
-from invariscope.training.networks import mlp
-from invariscope.worst_case_losses.distances import distances
-from invariscope.worst_case_losses.torch_heads import worst_points
 
 SEEN, UNSEEN = (0, 20, 40, 60), 80
 LOSSES = ("cross_entropy", "hinge", "zero_one")

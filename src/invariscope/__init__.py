@@ -14,23 +14,23 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from invariscope import datasets
-from invariscope.audit import Audit, audit
-from invariscope.criteria.calibration_variance import calibration_variance
-from invariscope.criteria.dric import dric
-from invariscope.criteria.influence_index import influence_index
-from invariscope.criteria.irm_penalty import irm_penalty
-from invariscope.criteria.regret import regret
-from invariscope.criteria.risk_variance import risk_variance
-from invariscope.criteria.transport_gap import transport_gap
-from invariscope.criteria.worst_case import worst_case
-from invariscope.criteria.worst_environment_risk import worst_environment_risk
-from invariscope.environments import Environments
+from invariscope.auditing.audit import Audit, audit
+from invariscope.criteria.dric.dric import dric
+from invariscope.criteria.influence.influence_index import influence_index
+from invariscope.criteria.predictions.calibration_variance import calibration_variance
+from invariscope.criteria.predictions.irm_penalty import irm_penalty
+from invariscope.criteria.predictions.risk_variance import risk_variance
+from invariscope.criteria.predictions.worst_environment_risk import worst_environment_risk
+from invariscope.criteria.regret.regret import regret
+from invariscope.criteria.transport.transport_gap import transport_gap
+from invariscope.criteria.worst_case.worst_case import worst_case
 from invariscope.errors import InputError
-from invariscope.linear_head import LinearHead
-from invariscope.models import Split, split
+from invariscope.heads.linear_head import LinearHead
+from invariscope.models.split import Split, split
 from invariscope.ratios.density_ratio import DensityRatio, density_ratio
-from invariscope.read import read
+from invariscope.reading.read import read
 from invariscope.results import Estimate
+from invariscope.rows.environments import Environments
 
 if TYPE_CHECKING:
     from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut

@@ -17,7 +17,7 @@ from invariscope.wording import names
 if TYPE_CHECKING:
     import pandas as pd
 
-    from invariscope.criteria.information_bound import InformationBound
+    from invariscope.criteria.dric.information_bound import InformationBound
 
 Floats = NDArray[np.float64]
 Label = Hashable
@@ -287,7 +287,7 @@ class WorstCaseResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class InputWorstCaseResult(WorstCaseResult):
-    """Worst-case loss in input space; see :func:`invariscope.criteria.worst_case_in_inputs.worst_case_in_inputs`.
+    """Worst-case loss in input space; see :func:`invariscope.worst_case_in_inputs`.
 
     Beside the curve, for some of its points: ``moved``, how far the representation moved, in multiples of its own R;
     ``reached``, the loss there; ``representation``, the worst case in the representation at that distance.

@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 import invariscope as iv
 from invariscope.cli import main
 from invariscope.cli.train import OBJECTIVES, train_command
-from invariscope.model_files import load_model
+from invariscope.models.files import load_model
 from invariscope.objectives import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]

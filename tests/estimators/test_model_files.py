@@ -21,9 +21,9 @@ from torch import nn
 from invariscope.errors import InputError
 from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
 from invariscope.estimators.weight_files import FORMAT
-from invariscope.model_files import load_model
+from invariscope.models.files import load_model
+from invariscope.models.torch_networks import Halves
 from invariscope.objectives import REGISTRY
-from invariscope.training.networks import Halves
 
 
 class Data:

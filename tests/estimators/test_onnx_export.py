@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from invariscope.errors import InputError
 from invariscope.estimators import InvariantClassifier, InvariantRegressor
-from invariscope.training.networks import Halves, convnet
+from invariscope.models.torch_networks import Halves, convnet
 
 
 class Data:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from invariscope.estimators import InvariantRegressor
-from invariscope.training.networks import Halves
+from invariscope.models.torch_networks import Halves
 
 
 class Data:

@@ -23,8 +23,8 @@ from scipy.stats import ks_2samp
 
 import invariscope  # noqa: F401  (registers the criteria)
 from invariscope.criteria.registry import CRITERIA, NEEDS
-from invariscope.environments import Environments
-from invariscope.linear_head import LinearHead
+from invariscope.heads.linear_head import LinearHead
+from invariscope.rows.environments import Environments
 
 DRAWS = 999
 REFITS = 19  # draws that each cost a fit
@@ -304,7 +304,7 @@ ENTRIES: dict[str, Entry] = {
         exact=("value", "unit", "radii", "loss", "lower", "upper", "gamma"),
         simulated=("band",),
         words=("of", "exact", "saturates_at", "others.value", "others.interval", "notes"),
-        elsewhere=("apart", "distances"),  # from random halves: tests/worst_case_losses/test_distances.py
+        elsewhere=("apart", "distances"),  # from random halves: tests/criteria/worst_case/test_distances.py
         labelled=("labels",),
         seeded=True,
         steady_draws=False,  # weights are drawn row by row

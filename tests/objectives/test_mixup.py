@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import risks
 from invariscope.objectives import Mixup
 from invariscope.objectives.mixup import mixup
-from invariscope.objectives.risks import risks
 from tests.objectives.finite_differences import assert_gradient
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.environments import Environments
 from invariscope.ratios.overlap import BINS, CAP, overlap_of, ratios_within
+from invariscope.rows.environments import Environments
 from tests.reference import ratios as reference
 
 

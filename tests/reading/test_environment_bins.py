@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invariscope.environments import Environments
 from invariscope.errors import InputError
 from invariscope.reading.environment_bins import (
     DATE_BINS,
@@ -22,6 +21,7 @@ from invariscope.reading.environment_bins import (
     without_environments,
 )
 from invariscope.reading.spelling import SHELL
+from invariscope.rows.environments import Environments
 
 DAYS = ["2024-12-30", "2023-03-05", "2024-02-29", "2023-03-06"]
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False) | st.integers(-20, 20).map(float)

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from invariscope.heads.torch_losses import risks
 from invariscope.objectives.irm import irm_penalty
-from invariscope.objectives.risks import risks
 from invariscope.objectives.vrex import vrex_penalty
 from tests.reference.influence import index_of
 

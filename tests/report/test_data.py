@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from invariscope import wording
+from invariscope.auditing.verdict import driving_columns
 from invariscope.report import data, findings, heat_maps, record
 from invariscope.results import Estimate
-from invariscope.verdict import driving_columns
 
 Build = Callable[..., SimpleNamespace]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import invariscope.blocks
+import invariscope.rows.blocks
 
 
 @pytest.fixture(autouse=True)
 def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small data sets by the thousand: starting threads would take most of the time. Results do not depend on it."""
-    monkeypatch.setattr(invariscope.blocks, "workers", lambda: 1)
+    monkeypatch.setattr(invariscope.rows.blocks, "workers", lambda: 1)

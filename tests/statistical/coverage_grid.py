@@ -19,9 +19,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
-import invariscope.blocks
-from invariscope.criteria.influence_index import influence_index
-from invariscope.criteria.regret import regret
+import invariscope.rows.blocks
+from invariscope.criteria.influence.influence_index import influence_index
+from invariscope.criteria.regret.regret import regret
 from invariscope.datasets.synthetic.linear_sem import linear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.datasets.synthetic.synthetic import Synthetic
@@ -277,7 +277,7 @@ COLUMNS = ("task", "rows", "parameters", "regret", "bias", "largest bias", "mean
 @click.option("--out", type=click.Path(path_type=Path), help="also write the page to this file")
 def main(runs: int, seed: int, out: Path | None) -> None:
     """Print tables of bias, coverage, size and power."""
-    invariscope.blocks.workers = lambda: 1  # small data sets: threads would only cost time
+    invariscope.rows.blocks.workers = lambda: 1  # small data sets: threads would only cost time
     rng = np.random.default_rng(seed)
     error = np.sqrt(0.95 * 0.05 / runs)
     ends = {"low": 0.95 - 2.5 * error, "high": 0.95 + 2.5 * error}

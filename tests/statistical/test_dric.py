@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from invariscope.criteria.dric import dric
+from invariscope.criteria.dric.dric import dric
 from invariscope.datasets.synthetic.linear_sem import linear_sem
 from tests.statistical.bands import band
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from invariscope.criteria.influence_index import influence_index
+from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.datasets.synthetic.linear_sem import linear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law
-from invariscope.linear_head import LinearHead
+from invariscope.heads.linear_head import LinearHead
 from tests.statistical.bands import band
 
 pytestmark = pytest.mark.statistical

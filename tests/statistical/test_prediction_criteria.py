@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.criteria.calibration_variance import _Cells, _error_interval, calibration_variance
-from invariscope.criteria.environment_means import quadratic_interval
-from invariscope.criteria.irm_penalty import irm_penalty
-from invariscope.criteria.risk_variance import risk_variance
-from invariscope.criteria.worst_environment_risk import worst_environment_risk
+from invariscope.criteria.predictions.calibration_variance import _Cells, _error_interval, calibration_variance
+from invariscope.criteria.predictions.environment_means import quadratic_interval
+from invariscope.criteria.predictions.irm_penalty import irm_penalty
+from invariscope.criteria.predictions.risk_variance import risk_variance
+from invariscope.criteria.predictions.worst_environment_risk import worst_environment_risk
 
 pytestmark = pytest.mark.statistical
 

@@ -11,14 +11,14 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from invariscope.criteria.regret import regret
-from invariscope.criteria.score_test import score_test
-from invariscope.criteria.shared_head import fit_shared_head
+from invariscope.criteria.regret.regret import regret
+from invariscope.criteria.regret.score_test import score_test
+from invariscope.criteria.regret.shared_head import fit_shared_head
 from invariscope.datasets.synthetic.linear_sem import SETTINGS, linear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
-from invariscope.environments import Environments
-from invariscope.resampling import pvalue
-from invariscope.targets import target_of
+from invariscope.rows.environments import Environments
+from invariscope.rows.resampling import pvalue
+from invariscope.rows.targets import target_of
 from tests.statistical.bands import band
 from tests.statistical.coverage_grid import World, simulate
 

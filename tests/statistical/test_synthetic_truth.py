@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from invariscope.criteria.influence_index import influence_index
-from invariscope.criteria.regret import regret
+from invariscope.criteria.influence.influence_index import influence_index
+from invariscope.criteria.regret.regret import regret
 from invariscope.datasets.synthetic.bayesian_network import bayesian_network, two_domain_example
 from invariscope.datasets.synthetic.ladder import ladder
 from invariscope.datasets.synthetic.linear_sem import SETTINGS, linear_sem, linear_sem_b6

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.criteria.transport_gap import transport_gap
+from invariscope.criteria.transport.transport_gap import transport_gap
 from tests.statistical.bands import band
 from tests.statistical.coverage_grid import World
 from tests.statistical.transport_gap_grid import NORMAL_SHIFT, SHIFT, quadratic_world, simulate, true_gaps

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
-import invariscope.blocks
-from invariscope.criteria.transport_gap import transport_gap
+import invariscope.rows.blocks
+from invariscope.criteria.transport.transport_gap import transport_gap
 from tests.statistical.coverage_grid import World
 
 Floats = NDArray[np.float64]
@@ -175,7 +175,7 @@ def robustness(runs: int, seed: int, n: int = 500) -> Iterator[str]:
 @click.option("--task", "tasks", multiple=True, default=("regression", "binary"))
 def main(runs: int, seed: int, tasks: tuple[str, ...]) -> None:
     """Print the table."""
-    invariscope.blocks.workers = lambda: 1
+    invariscope.rows.blocks.workers = lambda: 1
     click.echo(ROBUSTNESS_HEADER)
     for text in robustness(runs, seed):
         click.echo(text)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from invariscope.models.torch_networks import Halves, mlp
 from invariscope.training import Rows
-from invariscope.training.networks import Halves, mlp
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from invariscope.errors import InputError
+from invariscope.models.torch_networks import linear, mlp
 from invariscope.objectives import DRIC, ERM, GroupDRO, TransportGap, VREx, objective_of
 from invariscope.training import Rows, Schedule, Settings, Trained, train, train_replicates
-from invariscope.training.networks import linear, mlp
 from tests.training.conftest import assert_same, built, made_rows
 
 ONE_STEP = Settings(steps=1, optimiser="sgd", learning_rate=0.1, momentum=0.0)

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from invariscope.errors import InputError
+from invariscope.models.torch_networks import mlp
 from invariscope.objectives import REGISTRY, objective_of
 from invariscope.training import Rows, Schedule, Settings, train, train_replicates
-from invariscope.training.networks import mlp
 from tests.training.conftest import built, made_rows
 
 WEIGHTS = (0.0, 0.5, 20.0)

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from invariscope.errors import InputError
+from invariscope.models.torch_networks import convnet, linear
 from invariscope.objectives import ERM, IRM, REGISTRY, VREx, objective_of
 from invariscope.training import Rows, Schedule, Settings, train
-from invariscope.training.networks import convnet, linear
 from tests.training.conftest import assert_same, built, made_rows
 
 FEW = Settings(steps=12, batch_size=8, check_every=3)

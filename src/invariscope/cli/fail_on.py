@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from invariscope.auditing.verdict import STATES
 from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError
 from invariscope.report.worst_case import LOSSES
-from invariscope.verdict import STATES
 
 if TYPE_CHECKING:
     from invariscope import Audit

@@ -52,7 +52,7 @@ class Prepared:
 
 def prepare(table: NamedTable, wanted: Wanted) -> Prepared:
     """Find the columns, load or build the model, and bring what it reads into shape."""
-    from invariscope.model_files import load_model
+    from invariscope.models.files import load_model
     from invariscope.reading.tidy_table import tidy
 
     roles = table.roles(target=wanted.target, env=wanted.env, weight=wanted.weight, prediction=wanted.prediction)
@@ -164,7 +164,7 @@ def _refuse_with_model(wanted: Wanted) -> None:
 def _model_of_predictions(found: TidyTable, wanted: Wanted, name: str) -> Any:
     """A model known only by its predictions, in one column."""
     from invariscope import Environments, Split
-    from invariscope.targets import target_of
+    from invariscope.rows.targets import target_of
 
     data = Environments(found.others[[name]], found.target, found.env, target_name=wanted.target, env_name=wanted.env)
     target = target_of(data, wanted.task)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from invariscope import Environments, InvariantClassifier, InvariantRegressor
 from invariscope.cli.inputs import Prepared, Wanted, how_to_drop
 from invariscope.errors import InputError
-from invariscope.losses import loss_of
+from invariscope.heads.losses import loss_of
 from invariscope.reading.encoding import level_name
 from invariscope.reading.named_table import listed, some
-from invariscope.targets import Target, target_of
+from invariscope.rows.targets import Target, target_of
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator

@@ -14,7 +14,7 @@ from invariscope.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from invariscope.environments import Environments
+    from invariscope.rows.environments import Environments
 
 TRAIN, TEST = "train", "test"
 
@@ -91,7 +91,7 @@ class Dataset:
     @property
     def environments(self) -> Environments:
         """The rows grouped by environment and checked: what criteria work on."""
-        from invariscope.environments import Environments
+        from invariscope.rows.environments import Environments
 
         if np.ndim(self.y) > 1:
             raise InputError(

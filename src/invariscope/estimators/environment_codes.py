@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.environments import unique_labels
 from invariscope.errors import InputError
-from invariscope.tables import column_of_labels
+from invariscope.rows.environments import unique_labels
+from invariscope.rows.tables import column_of_labels
 
 
 def environment_codes(env: Any, rows: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:

@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.linear_head import LinearHead, of_weights
+from invariscope.heads.linear_head import LinearHead, of_weights
 
 if TYPE_CHECKING:
     import torch
 
     from invariscope.estimators.estimator import InvariantEstimator
-    from invariscope.training.networks import Halves
+    from invariscope.models.torch_networks import Halves
 
 PRECISIONS = ("float64", "float32")
 #: Networks made again, beside the estimators and not in them: whatever copies or stores an estimator sees plain arrays.
@@ -45,7 +45,7 @@ def new_network(estimator: InvariantEstimator, outputs: int, seed: int) -> tuple
     """A network to start from, the width of its representation, and what is needed to make it again."""
     import torch
 
-    from invariscope.training.networks import mlp, widths_of
+    from invariscope.models.torch_networks import mlp, widths_of
 
     dtype, inputs = dtype_of(estimator.precision), estimator.n_features_in_
     plan: dict[str, Any] = {"outputs": outputs, "precision": estimator.precision}
@@ -114,7 +114,7 @@ def _hidden_layers(hidden: Any) -> tuple[int, ...]:
 def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
     from torch import nn
 
-    from invariscope.training.networks import halves_of
+    from invariscope.models.torch_networks import halves_of
 
     if not isinstance(network, nn.Module | tuple) and callable(network):
         return halves_of(network(inputs, outputs))
@@ -124,7 +124,7 @@ def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
 def _made_again(estimator: InvariantEstimator) -> Halves:
     import torch
 
-    from invariscope.training.networks import mlp
+    from invariscope.models.torch_networks import mlp
 
     plan, inputs = estimator.network_, estimator.n_features_in_
     dtype = dtype_of(plan["precision"])

@@ -31,7 +31,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):  # type: ignore[mi
     hidden : units of every hidden layer, such as (64, 64); () is a linear model
     activation : "relu", "tanh" or "identity"
     dropout : share of hidden units left out at every step of training
-    network : a torch module in two halves (see :func:`invariscope.training.networks.halves_of`), or a function
+    network : a torch module in two halves (see :func:`invariscope.models.torch_networks.halves_of`), or a function
         (n_inputs, n_outputs) → module, in place of ``hidden``, ``activation`` and ``dropout``. Such a model can be
         pickled if the module can; .skops files cannot hold it, :meth:`to_safetensors` stores its weights alone.
     standardise : bring columns to mean 0 and spread 1 over all rows trained on

@@ -12,7 +12,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.estimators.networks import fitted_network
 from invariscope.files import write_atomically
-from invariscope.tensor_files import group, read_tensors
+from invariscope.models.tensor_files import group, read_tensors
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator

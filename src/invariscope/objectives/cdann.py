@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from invariscope.heads.torch_losses import checked_task, target_columns
 from invariscope.objectives.adversaries import (
     checked_adversary,
     environment_knowledge,
@@ -17,7 +18,6 @@ from invariscope.objectives.adversaries import (
 )
 from invariscope.objectives.features import checked_features
 from invariscope.objectives.objective import Batch, Named, Objective, objective
-from invariscope.objectives.risks import checked_task, target_columns
 
 
 def cdann_penalty(

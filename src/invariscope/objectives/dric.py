@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import checked_task, probabilities
 from invariscope.objectives.objective import Batch, Named, objective
-from invariscope.objectives.risks import checked_task, probabilities
 from invariscope.objectives.transported import (
     RatioObjective,
     checked_log_densities,

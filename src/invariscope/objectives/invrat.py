@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import checked_task, risks
 from invariscope.objectives.adversaries import checked_adversary, gradient_only
 from invariscope.objectives.features import checked_features
 from invariscope.objectives.objective import Batch, Named, Objective, objective
-from invariscope.objectives.risks import checked_task, risks
 
 
 def invrat_penalty(

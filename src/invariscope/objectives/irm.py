@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import checked_task, probabilities, target_columns
 from invariscope.objectives.objective import Batch, Named, Objective, objective
-from invariscope.objectives.risks import checked_task, probabilities, target_columns
 
 FORMS = ("square", "split")
 

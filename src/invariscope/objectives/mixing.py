@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.objectives.risks import target_columns
+from invariscope.heads.torch_losses import target_columns
 
 Integers = NDArray[np.intp]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import risks
 from invariscope.objectives.feature_head import FeatureHead
-from invariscope.objectives.risks import risks
 
 Tensors = tuple[Tensor, ...]
 Named = dict[str, Tensor]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import checked_task
 from invariscope.objectives.objective import Batch, Named, Objective, objective
-from invariscope.objectives.risks import checked_task
 from invariscope.objectives.shared_heads import best_heads, rows_of
 
 NO_LOSS = 1e-6  # of the target's variance: what own heads are taken to lose at least

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from invariscope.objectives.risks import target_columns
+from invariscope.heads.torch_losses import target_columns
 
 NEWTON_STEPS = 25
 ACCELERATED_STEPS = 200
@@ -25,7 +25,7 @@ class Rows:
     """Rows of several problems, padded to the same length.
 
     ``design`` (B, n, p) with a first column of ones; ``targets`` (B, n, K) as in
-    :func:`~invariscope.objectives.risks.target_columns`; ``share`` (B, n), 0 where a row is padding, else what it
+    :func:`~invariscope.heads.torch_losses.target_columns`; ``share`` (B, n), 0 where a row is padding, else what it
     counts; ``ridge`` (p,) multiplies the squared weights.
     """
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from invariscope.heads.torch_losses import checked_task, probabilities, target_columns
 from invariscope.objectives.objective import Batch, Named, objective
-from invariscope.objectives.risks import checked_task, probabilities, target_columns
 from invariscope.objectives.transported import RatioObjective, checked_log_densities
 
 SMALLEST_VARIANCE = 1e-4  # of classes: rare ones may be missing from a batch, and nothing is left to divide by

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from invariscope.environments import Environments
 from invariscope.errors import InputError
-from invariscope.heads import pooled_scores
+from invariscope.heads.fit import pooled_scores
 from invariscope.objectives.objective import Objective
 from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import Units
-from invariscope.targets import Target
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target
 
 Floats = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from invariscope.heads.torch_losses import checked_task, risks
 from invariscope.objectives.objective import Batch, Named, Objective, objective
-from invariscope.objectives.risks import checked_task, risks
 
 
 def vrex_penalty(

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import TASKS, checked_task, row_losses, target_columns
 from invariscope.objectives.feature_head import FeatureHead, feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective, objective_of
-from invariscope.objectives.risks import TASKS, checked_task, row_losses, target_columns
 from invariscope.objectives.worst_points import Search, squared_unit, worst_moves
 
 BASE = "base."  # in names of the memory

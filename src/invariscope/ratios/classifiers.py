@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from invariscope.errors import InputError
 from invariscope.ratios.estimator import Estimator, Floats, Rows
-from invariscope.resampling import folds_by_content
+from invariscope.rows.resampling import folds_by_content
 
 FOLDS = 3
 MANY_ROWS = 50_000  # from which threads inside a classifier gain more than they spend waiting for each other

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from invariscope.environments import Environments
+from invariscope.rows.environments import Environments
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]

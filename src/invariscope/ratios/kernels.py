@@ -18,10 +18,10 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import nnls
 
-from invariscope.blocks import BLOCK_ROWS, blocks_in, one_blas_thread, run_over_rows, sum_by_environment
 from invariscope.ratios.estimator import Floats, Integers, Rows
 from invariscope.ratios.overlap import OUT_OF_REACH
-from invariscope.resampling import ranks_by_content
+from invariscope.rows.blocks import BLOCK_ROWS, blocks_in, one_blas_thread, run_over_rows, sum_by_environment
+from invariscope.rows.resampling import ranks_by_content
 
 CENTRES = 150  # bumps of an environment: more did not lower the error on normal laws in 1 to 20 columns
 CHOICE_ROWS = 3000  # rows of an environment that width and penalty are chosen on

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from invariscope.blocks import run_over_rows
 from invariscope.ratios.basis import Basis, Expansion, bases_for
 from invariscope.ratios.estimator import Floats, Integers, Rows
 from invariscope.ratios.multinomial import Multinomial, fit_multinomial
-from invariscope.resampling import folds_by_content, places_by_content, whole
+from invariscope.rows.blocks import run_over_rows
+from invariscope.rows.resampling import folds_by_content, places_by_content, whole
 
 RIDGE = 1.0  # on standardised columns, against the summed log-loss; any keeps ratios finite
 STRONGER, WEAKER = (10.0, 100.0, 1000.0), (0.1, 0.01, 0.001)

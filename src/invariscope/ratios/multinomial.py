@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 import scipy.special
 
-from invariscope.blocks import Sums, one_blas_thread, run_over_rows, sum_by_environment
 from invariscope.ratios.estimator import Floats, Integers
+from invariscope.rows.blocks import Sums, one_blas_thread, run_over_rows, sum_by_environment
 
 MAX_STEPS = 200
 MEMORY = 12  # past steps that correct the guess of the curvature

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from invariscope.environments import Environments
 from invariscope.results import Floats, Overlap
+from invariscope.rows.environments import Environments
 
 GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none
 PLENTY, ENOUGH, FEWEST = 500, 20, 3  # effective rows: weak whatever the share, good at the least, none below

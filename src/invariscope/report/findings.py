@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
-from invariscope.criteria.influence_index import INTERCEPT
-from invariscope.criteria.regret import LEVEL
+from invariscope.auditing.verdict import driving_columns
+from invariscope.criteria.influence.influence_index import INTERCEPT
+from invariscope.criteria.regret.regret import LEVEL
 from invariscope.report.data import Audited, Floats
-from invariscope.verdict import driving_columns
 
 #: Features shown in a chart; the rest is summed up in a sentence.
 DRIVER_LIMIT = 12

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from invariscope import wording
-from invariscope.criteria.regret import LEVEL
+from invariscope.criteria.regret.regret import LEVEL
 from invariscope.report import data, findings, record
 from invariscope.report.data import Audited, Axis, EnvironmentRow
 from invariscope.report.glossary import GLOSSARY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from invariscope import wording
-from invariscope.criteria.transport_gap import FEWEST_ROWS
+from invariscope.criteria.transport.transport_gap import FEWEST_ROWS
 from invariscope.ratios.overlap import MOST, PLENTY, WEAK
 from invariscope.report import findings, record
 from invariscope.report.data import Audited

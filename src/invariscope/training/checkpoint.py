@@ -14,7 +14,7 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.files import write_atomically
-from invariscope.tensor_files import group, read_tensors
+from invariscope.models.tensor_files import group, read_tensors
 
 if TYPE_CHECKING:
     from invariscope.training.loop import Loop

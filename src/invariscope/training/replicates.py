@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from invariscope.errors import InputError
+from invariscope.models.torch_networks import Halves, halves_of
 from invariscope.objectives.objective import Named, Objective
 from invariscope.progress import Say
 from invariscope.training.loop import Loop, Settings
-from invariscope.training.networks import Halves, halves_of
 from invariscope.training.program import Program
 from invariscope.training.rows import Rows
 from invariscope.training.supply import Supply
@@ -93,10 +93,10 @@ def train_replicates(
     held_out : rows to stop by, in the form of ``rows``; models stop at different steps and keep their own best
 
     What it cannot do: networks with running statistics (BatchNorm) or random layers of their own (nn.Dropout); those
-    of :mod:`invariscope.training.networks` work.
+    of :mod:`invariscope.models.torch_networks` work.
 
     >>> from invariscope.datasets import linear_sem
-    >>> from invariscope.training.networks import linear
+    >>> from invariscope.models.torch_networks import linear
     >>> X, y, env = linear_sem("FEU", n=100)
     >>> many = train_replicates(lambda: linear(10, 1), Rows.of(X, y, env), "vrex", seeds=range(3), weights=(0, 1, 10),
     ...                         settings=Settings(steps=50))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import TASKS, target_columns
 from invariscope.objectives.objective import Tensors
-from invariscope.objectives.risks import TASKS, target_columns
 
 Integers = NDArray[np.intp]
 

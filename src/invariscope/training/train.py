@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.models.torch_networks import Halves, halves_of, widths_of
 from invariscope.objectives.objective import Objective, objective_of
 from invariscope.progress import Say
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.loop import Loop, Settings
-from invariscope.training.networks import Halves, halves_of, widths_of
 from invariscope.training.program import Program
 from invariscope.training.rows import Rows
 from invariscope.training.supply import Supply, generator_of
@@ -64,7 +64,7 @@ def train(
 
     Parameters
     ----------
-    network : a module in two halves (see :func:`~invariscope.training.networks.halves_of`). Its parameters are where
+    network : a module in two halves (see ``halves_of``). Its parameters are where
         training starts; the module itself is left as it is.
     rows : :class:`~invariscope.training.Rows`, the training environments
     objective : a name ("vrex") or an object of :mod:`invariscope.objectives`
@@ -75,7 +75,7 @@ def train(
         and ends in the same bits as if it had never stopped.
 
     >>> from invariscope.datasets import linear_sem
-    >>> from invariscope.training.networks import linear
+    >>> from invariscope.models.torch_networks import linear
     >>> X, y, env = linear_sem("FEU", n=200)
     >>> trained = train(linear(10, 1), Rows.of(X, y, env), "vrex", settings=Settings(steps=200))
     >>> bool(trained.history["risk"][-1] < trained.history["risk"][0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.criteria.regret import regret
+from invariscope.criteria.regret.regret import regret
 from invariscope.datasets.synthetic.bayesian_network import bayesian_network, two_domain_example
 from invariscope.datasets.synthetic.ladder import ladder
 from invariscope.datasets.synthetic.linear_sem import SETTINGS, linear_sem, linear_sem_b6

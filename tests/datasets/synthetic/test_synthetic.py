@@ -14,8 +14,8 @@ from invariscope.datasets.synthetic.nonlinear_sem import nonlinear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.datasets.synthetic.overlap import overlap_dial
 from invariscope.datasets.synthetic.synthetic import Synthetic, counts_of_test_rows, row_counts
-from invariscope.environments import Environments
 from invariscope.errors import InputError
+from invariscope.rows.environments import Environments
 
 WITH_TEST_ROWS: dict[str, Callable[..., Synthetic]] = {
     "linear_sem": lambda **options: linear_sem("PEU", **options),

@@ -1,0 +1,1 @@
+"""What an audit has, does and says."""

@@ -1,0 +1,252 @@
+"""DRIC (also known as CRIC): the density-ratio criterion of the papers, to the letter."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from invariscope.criteria.dric.information_bound import information_bound
+from invariscope.criteria.dric.resampling import Sampler, Side, resample
+from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
+from invariscope.criteria.registry import criterion
+from invariscope.errors import InputError
+from invariscope.progress import Say, reporting
+from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
+from invariscope.ratios.estimator import Rows
+from invariscope.results import DricResult, Floats
+from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.environments import Environments
+from invariscope.rows.resampling import generator, pvalue
+from invariscope.rows.tables import matrix_of
+
+RESAMPLES, FEWEST = 99, 19
+QUICK = ("logistic", "gaussian")  # estimators whose refits cost little
+FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is reported
+CELLS = 1.5e5  # rows × columns × environments up to which all resamples are drawn by default
+
+
+@criterion(
+    title="DRIC as published",
+    needs={"predictions", "inputs", "baseline"},
+    better="lower",
+    tells="The number the DRIC and CRIC papers report: 1 for the baseline, smaller for predictions that vary less.",
+    cannot_tell=(
+        "Invariance: with the true density ratio it is 0 for every predictor; what is left is the error of the "
+        "estimated ratio times the size of the predictions. Shrinking predictions by 10 divides it by 100."
+    ),
+)
+def dric(
+    predictions: Any,
+    X: Any,
+    env: Any = None,
+    *,
+    baseline: Any,
+    ratio: Any = "logistic",
+    representation: Any = None,
+    svd: int | None = None,
+    target: Any = None,
+    resamples: int | str = "auto",
+    seed: int = 0,
+    weight: Any = None,
+    progress: bool | Say = False,
+) -> DricResult:
+    """The published density-ratio criterion of representation invariance (DRIC; CRIC in the older paper).
+
+    **What it cannot tell: invariance.** f is one function shared by all environments, so with the true ratio
+    q_f(e, e') = q_f(e, e) below for *every* f, invariant or not. The published number measures how far the estimated
+    ratio is off, times the size of the predictions: a predictor shrunk towards 0 scores near 0, however variant its
+    representation is, and an invariant predictor may score 1. Use :func:`~invariscope.regret` to measure invariance,
+    and this to compare with published tables. docs/what_dric_measures.md has the numbers.
+
+        q_f(e, e') = mean_{e'}[ f(x) ρ̂_{e,e'}(x) ],   q_f(e, e) = mean_e[ f(x) ]                              (eq. 6)
+        Q̂ = Σ_{e,e'} (q_f(e,e') − q_f(e,e))² / Σ_{e,e'} (q_b(e,e') − q_b(e,e))²                                 (eq. 8)
+
+    f are the model's predictions, b those of the baseline (ERM on x), so Q̂ = 1 exactly for the baseline itself. The
+    papers fit one binary classifier for every pair (eq. 10); here one fit serves all pairs, so that they agree.
+
+    Parameters
+    ----------
+    predictions : (n,) numbers or (n, K) class probabilities of the model, in the rows' order
+    X : (n, d) inputs, or an :class:`~invariscope.Environments` of them (then ``env`` is left out)
+    baseline : predictions of the baseline, same shape
+    ratio : how ρ̂ is had: the name of an estimator or a scikit-learn classifier, see :func:`~invariscope.density_ratio`,
+        fitted on the rows it is applied to, as published (classifiers judge rows they have not seen: a forest knows its
+        own by heart); a :class:`DensityRatio` fitted elsewhere (on training rows, say, for test rows); or, where it is
+        known, a function from rows (n, d) to log densities (n, E)
+    representation : (n, p), z = φ(x); the ratio for the model's terms is then fitted on z, that for the baseline's on x
+        (appendix A.3). Ratios from elsewhere are given as a pair, for z and for x.
+    svd : reduce ``X`` to this many singular directions first (Table 14 has 128)
+    target : (n,), adds the published lower bound Cov²(Y, E) / R_Υ as ``bound`` (which does not hold: see its notes).
+        Environments count by their labels where these are numbers, else as 0, 1, 2, … in the order of the labels.
+    resamples : refits for the interval, and as many again for shuffles: 0, or at least 19. "auto" is 99 on small data,
+        fewer on larger and none where refits are slow, which a note says.
+    progress : say on the terminal how many refits are done
+
+    Returns
+    -------
+    DricResult
+        ``value`` Q̂ with ``log10``; ``numerator`` and ``denominator``; ``pairs[a, b]`` = q_f(labels[a], labels[b]), with
+        a last axis for classes; ``overlap`` of the environments; ``table()`` of all pairs.
+        ``interval``: where the middle 95 % of Q̂ lie when rows are drawn anew within environments and the ratio is
+        refitted. How far the number moves from sample to sample, no more: it need not hold Q̂ itself, since squares of
+        noisy gaps grow with noise.
+        ``shuffled``, ``shuffled_numerator``: Q̂ and its numerator when rows are dealt to environments at random, ratio
+        refitted. There Q̂ is noise over noise, of any size around that of (spread of f / spread of b)²; so the
+        ``pvalue`` is that of the numerator. A small one says that *inputs* differ between environments in a way that
+        moves f and that the ratio does not undo. It is no test of invariance.
+        ``rows_needed(epsilon)``, ``sample_size(epsilon)``: section 3.2; ``combined(error, theta)``: error + θ Q̂.
+
+    References: "Measuring invariance in representation learning: a robust evaluation framework" (DRIC) and "A robust
+    assessment for invariant representations" (CRIC).
+
+    >>> rng = np.random.default_rng(0)
+    >>> x, env = rng.normal(size=(400, 3)), np.repeat(["a", "b"], 200)
+    >>> f = x[:, 0]
+    >>> dric(f, x, env, baseline=f).value, round(dric(0.1 * f, x, env, baseline=f).value, 12)
+    (1.0, 0.01)
+    """
+    for_draws = generator(seed).spawn(1)[0]
+    data = Environments.of(X, None, env, weight)
+    model, reference = _outputs(data, predictions, "predictions"), _outputs(data, baseline, "baseline")
+    if model.shape != reference.shape:
+        raise InputError(
+            f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
+        )
+    ratios = _ratios(data, ratio, representation, svd, seed)
+    sides, scores = [], []
+    for position, (rows_of_side, fitted, given) in enumerate(ratios):
+        values = (model, reference) if len(ratios) == 1 else ((model,), (reference,))[position]
+        sides.append(Side(fitted._fit, Rows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
+        scores.append(data.grouped(fitted.at_rows, "ratio"))
+    stored = Rows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
+    means = [
+        found for side, at in zip(sides, scores, strict=True) for found in transported_means(stored, at, side.outputs)
+    ]
+    numerator, denominator = (total_gap(found) for found in means)
+    value = numerator / denominator if denominator > 0 else math.nan
+    notes = _notes(data, [fitted for _, fitted, _ in ratios], denominator)
+
+    draws = _number_of_resamples(resamples, sides, ratio, notes)
+    with one_blas_thread(), reporting(progress) as say:
+        booted, shuffled = resample(sides, Sampler.of(sides[-1].rows, data.weight), draws, for_draws, say)
+    if draws and not len(shuffled):
+        notes.append(
+            "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
+        )
+    bound = None if target is None else information_bound(data, target, model, reference)
+    if bound is not None:
+        notes.extend(bound.notes)
+    single = model.shape[1] == 1
+    sigma2 = variances(stored, scores[0], model, means[0])
+    return DricResult(
+        value=value,
+        log10=math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan,
+        numerator=numerator,
+        denominator=denominator,
+        labels=data.labels,
+        pairs=means[0][:, :, 0] if single else means[0],
+        overlap=ratios[0][1].overlap,
+        interval=_middle(_quotients(booted)),
+        numerator_interval=_middle(booted[:, 0]),
+        shuffled=_quotients(shuffled),
+        shuffled_numerator=shuffled[:, 0],
+        pvalue=pvalue(numerator, shuffled[:, 0]) if len(shuffled) and numerator > 0 else math.nan,
+        sigma2=sigma2[:, :, 0] if single else sigma2,
+        rows=data.rows,
+        ratio=ratios[0][1].description,
+        bound=bound,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _outputs(data: Environments, values: Any, what: str) -> Floats:
+    if hasattr(values, "predict"):
+        raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{what}: {int((~np.isfinite(array)).sum())} missing or infinite values")
+    return data.grouped(array, what)
+
+
+def _ratios(
+    data: Environments, ratio: Any, representation: Any, svd: int | None, seed: int
+) -> list[tuple[Environments, DensityRatio, bool]]:
+    """The rows and the ratio of the model's terms, then of the baseline's (one for both without a representation)."""
+    if representation is None:
+        return [(data, ratio_for(data, ratio, svd=svd, rng=generator(seed)), is_given(ratio))]
+    pair = ratio if isinstance(ratio, tuple) else (ratio, ratio)
+    if len(pair) != 2 or (not isinstance(ratio, tuple) and is_given(ratio)):
+        raise InputError("with a representation, give ratios from elsewhere as a pair: (on the representation, on X)")
+    z, _ = matrix_of(representation)
+    if len(z) != len(data.X):
+        raise InputError(f"X has {len(data.X)} rows but the representation has {len(z)}: give one for every row")
+    labels = np.empty(len(data), dtype=object)
+    labels[:] = data.labels
+    weight = None if data.weight is None else data.original(data.weight)
+    on_z = Environments(z, None, labels[data.original(data.codes)], weight)
+    fits = (ratio_for(on_z, pair[0], rng=generator(seed)), ratio_for(data, pair[1], svd=svd, rng=generator(seed)))
+    return [(rows, fitted, is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
+
+
+def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
+    if asked != "auto":
+        if not isinstance(asked, int | np.integer) or asked < 0 or 0 < asked < FEWEST:
+            raise InputError(f'resamples is {asked!r}: give "auto", 0, or a whole number of at least {FEWEST}')
+        return int(asked)
+    names = ratio if isinstance(ratio, tuple) else (ratio,)
+    refitted = [side.rows for side in sides if not side.given]
+    if any(not is_given(one) and one not in QUICK for one in names):
+        notes.append(
+            f"No interval and no shuffles, which need refits of this ratio: iv.dric(resamples={RESAMPLES}) draws them."
+        )
+        return 0
+    cells = sum(rows.X.size * rows.environments for rows in refitted)
+    draws = RESAMPLES if cells <= CELLS else int(RESAMPLES * CELLS / cells)
+    if draws < FEWEST:
+        notes.append(
+            f"No interval and no shuffles, since there are many rows to refit: iv.dric(resamples={RESAMPLES}) does."
+        )
+        return 0
+    if draws < RESAMPLES:
+        notes.append(
+            f"Interval and shuffles rest on {draws} refits, since there are many rows: iv.dric(resamples=) sets them."
+        )
+    return draws
+
+
+def _notes(data: Environments, ratios: list[DensityRatio], denominator: float) -> list[str]:
+    notes = []
+    if not denominator > 0:
+        notes.append("The baseline's predictions do not move between environments, so there is nothing to divide by.")
+    for fitted, where in zip(ratios, ("",) if len(ratios) == 1 else ("On the representation: ", "On X: "), strict=True):
+        mean = fitted.overlap.mean_ratio
+        off = np.maximum(mean, 1.0 / np.maximum(mean, 1e-300))
+        a, b = np.unravel_index(int(np.argmax(off)), off.shape)
+        about = list(fitted.notes)
+        if off[a, b] > FAR_FROM_ONE:
+            about.append(
+                f"Rows of {data.labels[b]} cannot stand in for those of {data.labels[a]}: the mean of the ratio is "
+                f"{mean[a, b]:.2g} and should be 1, so a gap between them says nothing about the model."
+            )
+        notes.extend(where + note for note in about)
+    return notes
+
+
+def _quotients(gaps: Floats) -> Floats:
+    """Q̂ of every draw; not a number where the baseline did not move."""
+    out = np.full(len(gaps), math.nan)
+    np.divide(gaps[:, 0], gaps[:, 1], out=out, where=gaps[:, 1] > 0)
+    return out
+
+
+def _middle(draws: Floats) -> tuple[float, float]:
+    if not len(draws) or not np.isfinite(draws).all():
+        return math.nan, math.nan
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return float(low), float(high)

@@ -1,0 +1,110 @@
+"""The lower bound that the DRIC paper states for its criterion (Theorem 3.5), and what becomes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from invariscope.errors import InputError
+from invariscope.results import Floats
+from invariscope.rows.environments import Environments
+from invariscope.rows.tables import vector_of
+
+ASSUMPTIONS = (
+    "The target is a function of φ(x), so that nothing is left to predict.",
+    "E[Y | φ(x)] is a convex function of φ(x).",
+    "The environment is a number, and its unit means something.",
+)
+UNTRUE = (
+    "The bound of Theorem 3.5 is not true in general: where the target is a function of φ(x), R_φ is the target's "
+    "variance within environments, which shrinks as the environment explains more of it, while Cov²(Y, E) grows and "
+    "depends on the unit of E."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InformationBound:
+    """Cov²(Y, E) / R_Υ as published; **not** a bound that holds, see ``notes`` and docs/what_dric_measures.md.
+
+    Attributes
+    ----------
+    value : Cov²(Y, E) / R_Υ
+    covariance_squared : Cov²(Y, E), rows pooled; summed over classes where the target is one
+    model_variance : R_φ = Var( f(x) − E[Y | E] ) with f the model's predictions
+    baseline_variance : R_Υ = Var( b(x) − E[Y | E] ) with b those of the baseline
+    variance_form : R_φ / R_Υ, the right-hand side of eq. 5, which the bound is about
+    holds : is R_φ at least Cov²(Y, E) on these rows?
+    coding : the numbers that stand for the environments
+    assumptions : what the theorem asks for
+    """
+
+    value: float
+    covariance_squared: float
+    model_variance: float
+    baseline_variance: float
+    variance_form: float
+    holds: bool
+    coding: dict[Hashable, float]
+    assumptions: tuple[str, ...] = ASSUMPTIONS
+    notes: tuple[str, ...] = (UNTRUE,)
+
+
+def information_bound(data: Environments, target: Any, model: Floats, baseline: Floats) -> InformationBound:
+    """The bound for predictions (n, K) in stored row order and a target in the user's.
+
+    Environments are numbered by their labels where these are numbers, else 0, 1, 2, … in the order of the labels.
+    """
+    y = _target_columns(data, target, model.shape[1])
+    numbers, notes = _coding(data)
+    weight = np.ones(len(y)) if data.weight is None else data.weight
+    share = weight / weight.sum()
+    environment = np.repeat(numbers, data.sizes)
+    environment = environment - share @ environment
+    covariance_squared = float(np.sum((share * environment @ y) ** 2))
+    own_mean = np.add.reduceat(weight[:, None] * y, data.offsets[:-1]) / data.rows[:, None]
+    within = np.repeat(own_mean, data.sizes, axis=0)
+    of_model, of_baseline = (_variance(values - within, share) for values in (model, baseline))
+    return InformationBound(
+        value=covariance_squared / of_baseline if of_baseline > 0 else math.nan,
+        covariance_squared=covariance_squared,
+        model_variance=of_model,
+        baseline_variance=of_baseline,
+        variance_form=of_model / of_baseline if of_baseline > 0 else math.nan,
+        holds=of_model >= covariance_squared,
+        coding=dict(zip(data.labels, numbers.tolist(), strict=True)),
+        notes=(UNTRUE, *notes),
+    )
+
+
+def _variance(values: Floats, share: Floats) -> float:
+    return float(np.sum(share @ (values - share @ values) ** 2))
+
+
+def _coding(data: Environments) -> tuple[Floats, tuple[str, ...]]:
+    if all(isinstance(label, int | float) for label in data.labels):
+        return np.array(data.labels, dtype=np.float64), ()
+    numbers = np.arange(len(data), dtype=np.float64)
+    coded = ", ".join(f"{label} = {k}" for k, label in enumerate(data.labels))
+    return numbers, (f"Environments are not numbers, so they were numbered in their order ({coded}).",)
+
+
+def _target_columns(data: Environments, target: Any, outputs: int) -> Floats:
+    """The target as one column, or as one 0/1 column per class where the predictions are class probabilities."""
+    values, _ = vector_of(target, "target")
+    values = np.asarray(data.grouped(values, "target"))
+    if outputs == 1 and values.dtype.kind in "iufb":
+        numbers = values.astype(np.float64)
+        if not np.isfinite(numbers).all():
+            raise InputError(f"target has {int((~np.isfinite(numbers)).sum())} missing or infinite values")
+        return numbers[:, None]
+    classes, codes = np.unique(values, return_inverse=True)
+    if len(classes) != max(outputs, 2):
+        raise InputError(
+            f"target has {len(classes)} classes but predictions have {outputs} columns: give one column per class"
+        )
+    member: Floats = (codes[:, None] == np.arange(len(classes))).astype(np.float64)
+    return member[:, 1:] if outputs == 1 else member

@@ -1,0 +1,122 @@
+"""How far DRIC moves for other rows of the same environments, and what it is when environments mean nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from invariscope.criteria.dric.transported_means import total_gap, transported_means
+from invariscope.progress import Say
+from invariscope.ratios.estimator import Fit, Floats, Integers, Rows
+from invariscope.rows.resampling import direction
+
+EVERY = 10  # refits between two messages
+
+
+@dataclass(frozen=True)
+class Side:
+    """A density ratio and the outputs it reweights: the model's, the baseline's, or both where they share the ratio.
+
+    ``rows`` are all stored rows, without weights; ``given`` says that the ratio came from outside and stays as it is.
+    """
+
+    fit: Fit
+    rows: Rows
+    outputs: tuple[Floats, ...]
+    given: bool
+
+    def gaps(self, rows: Rows, index: Integers) -> list[float]:
+        """Total gap of each output on other rows, row i of which is stored row ``index[i]``; the ratio is refitted."""
+        fit = self.fit if self.given else self.fit.again(rows)
+        scores = fit.log_densities(rows.X) if self.given or fit.held_out is None else fit.held_out
+        means = transported_means(rows, scores, [values[index] for values in self.outputs])
+        return [total_gap(found) for found in means]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws that depend on what the rows hold, not on their order, their names or how repetitions are written down.
+
+    ``order``: stored rows of positive weight, environments and the rows in them ranked along one direction of X;
+    ``environments``: that ranking; ``sizes``: rows of ``order`` per environment, in it; ``weight``: of each, or None.
+    """
+
+    order: Integers
+    environments: Integers
+    sizes: Integers
+    weight: Floats | None
+    rows: int
+
+    @classmethod
+    def of(cls, rows: Rows, weight: Floats | None) -> Sampler:
+        along = rows.X @ direction(rows.X.shape[1])
+        counted = np.ones(len(along)) if weight is None else weight
+        centre = np.add.reduceat(counted * along, rows.offsets[:-1])
+        environments = np.argsort(centre / np.add.reduceat(counted, rows.offsets[:-1]), kind="stable")
+        ranked = []
+        for k in environments:
+            members = np.arange(rows.offsets[k], rows.offsets[k + 1])[counted[rows.of(k)] > 0]
+            ranked.append(members[np.argsort(along[members], kind="stable")])
+        order = np.concatenate(ranked)
+        sizes = np.array([len(members) for members in ranked])
+        if weight is not None and np.all(weight == np.rint(weight)):  # whole weights are rows written once
+            times = weight[order].astype(np.intp)
+            sizes = np.add.reduceat(times, np.cumsum(sizes) - sizes)
+            order, weight = np.repeat(order, times), None
+        return cls(order, environments, sizes, None if weight is None else weight[order], len(along))
+
+    def bootstrap(self, rng: np.random.Generator) -> Floats:
+        """How often every stored row is drawn: as many rows as there are, with replacement, in every environment."""
+        counts = np.zeros(self.rows)
+        start = 0
+        for size in self.sizes:
+            members = self.order[start : start + size]
+            if self.weight is None:
+                drawn = rng.integers(size, size=size)
+            else:
+                ends = np.cumsum(self.weight[start : start + size])
+                drawn = np.searchsorted(ends[:-1], ends[-1] * rng.random(max(1, round(ends[-1]))), side="right")
+            counts += np.bincount(members[drawn], minlength=self.rows)
+            start += size
+        return counts
+
+    def deal(self, rng: np.random.Generator) -> tuple[Integers, Integers, Floats | None]:
+        """Stored rows dealt at random into environments of the same sizes: their index, offsets and weight."""
+        placed = rng.permutation(len(self.order))
+        parts = np.split(placed, np.cumsum(self.sizes)[:-1])
+        back = np.argsort(self.environments)
+        placed = np.concatenate([parts[k] for k in back])
+        offsets = np.concatenate([[0], np.cumsum(self.sizes[back])]).astype(np.intp)
+        return self.order[placed], offsets, None if self.weight is None else self.weight[placed]
+
+
+def resample(
+    sides: Sequence[Side], sampler: Sampler, resamples: int, rng: np.random.Generator, say: Say
+) -> tuple[Floats, Floats]:
+    """Numerator and denominator, (resamples, 2), of bootstrap samples and of rows dealt at random.
+
+    The second is empty where a ratio was given from outside: it is that of these environments, not of dealt ones.
+    """
+    for_bootstrap, for_deals = rng.spawn(2)
+    dealt = not any(side.given for side in sides)
+    total = resamples * (2 if dealt else 1)
+    booted, shuffled = np.empty((resamples, 2)), np.empty((resamples if dealt else 0, 2))
+    for r in range(total):
+        if r % EVERY == 0:
+            say(f"resampling DRIC: {r} of {total}")
+        if r < resamples:
+            counts = sampler.bootstrap(for_bootstrap)
+            index = np.flatnonzero(counts)
+            booted[r] = _gaps([(side, side.rows.reweighted(counts)) for side in sides], index)
+        else:
+            index, offsets, weight = sampler.deal(for_deals)
+            shuffled[r - resamples] = _gaps(
+                [(side, Rows(side.rows.X[index], offsets, weight)) for side in sides], index
+            )
+    return booted, shuffled
+
+
+def _gaps(sides: Sequence[tuple[Side, Rows]], index: Integers) -> list[float]:
+    return [gap for side, rows in sides for gap in side.gaps(rows, index)]

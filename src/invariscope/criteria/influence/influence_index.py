@@ -1,0 +1,317 @@
+"""Influence index: would giving one environment more weight move the top model, and more than chance explains?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from invariscope.criteria.influence.dense import (
+    LARGEST_DENSE,
+    Found,
+    Known,
+    dense,
+    dense_penalised,
+    index_of,
+    known_of,
+)
+from invariscope.criteria.influence.penalties import Penalty, fit_penalised, groups_of, penalty_of
+from invariscope.criteria.influence.row_derivatives import (
+    LinearRows,
+    has_several_targets,
+    least_squares,
+    with_several_targets,
+)
+from invariscope.criteria.influence.structured import structured
+from invariscope.criteria.registry import criterion
+from invariscope.errors import InputError
+from invariscope.heads.fit import evaluate, fit_shared, score_covariances, theta_of
+from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
+from invariscope.heads.losses import loss_of
+from invariscope.results import Floats, InfluenceResult
+from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.environments import Environments
+from invariscope.rows.resampling import generator, pvalue, whole
+from invariscope.rows.targets import Target, target_of
+
+INTERCEPT = "(intercept)"
+SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
+
+
+@criterion(
+    title="Influence index",
+    needs={"representation", "target"},
+    better="lower",
+    tells="Whether environments pull the top model apart more than random ones would: is an OOD algorithm needed?",
+    cannot_tell="How much loss that costs; its value depends on units, so compare it with its own shuffles only.",
+)
+def influence_index(
+    Z: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    head: Any = None,
+    loss: str = "auto",
+    penalty: str | None = None,
+    penalty_weight: float = 0.0,
+    damping: float | str = "auto",
+    shuffles: int = 999,
+    exact: bool = False,
+    seed: int = 0,
+    weight: Any = None,
+    solver: str = "auto",
+) -> InfluenceResult:
+    """How differently the environments pull the top model, against environments dealt at random.
+
+        IF_e = −(H + damping)⁻¹ ∇_γ ℓ_e,   V = ln ‖ Cov_e(IF_e) ‖₂                  (eq. 5 and 6 of the paper)
+
+    γ is the linear head (weights and intercept) on the columns of ``Z`` as they are (columns further than 30 spreads
+    from zero, such as years, are moved there first, or V would only see the intercept), ℓ_e the mean loss in
+    environment e, H the Hessian of the training objective: of the pooled mean loss or, with a penalty, of
+    (1/m) Σ_e ℓ_e + penalty_weight · R. Cov_e divides by the number of environments.
+
+    The shuffle baseline pools the rows, deals them into environments of the same sizes and computes V again (with the
+    penalty of the new environments): ``shuffled`` holds all of these values, and the p-value is their share at least
+    as large as V. Mean gradients of random environments are normal to very good accuracy, so by default they are drawn
+    as N(ḡ, (1/n_e − 1/n) S); ``exact=True`` really deals the rows and computes everything anew.
+
+    Parameters
+    ----------
+    Z, y, env : representation (n, d), target and environments; or one :class:`~invariscope.Environments`. Here, and in
+        no other criterion, y may be (n, q), q numbers per row: the loss is then Σ_k (s_k − y_k)².
+    head : the model's own :class:`~invariscope.LinearHead`; without one, the head that minimises the objective is
+        fitted. Or a torch module that maps rows of ``Z`` to predictions, log-odds or class scores.
+    loss : "auto", "squared", "logistic" or "softmax"
+    penalty : what the model was trained with beside the risks: "irm", "irm_split" (even and odd rows of every
+        environment) or "vrex", as :mod:`invariscope.objectives` have them, and ``penalty_weight`` its weight. It enters
+        H, not the gradients: more weight is put on an environment's rows, not on its part of the penalty.
+    damping : a number added to H's diagonal, or "auto": the sampling noise of H, √(λ₁ Σλ / n), where a live eigenvalue
+        is below it (as in wide ReLU layers, where V is pure noise otherwise), else 0. Dead units and dependent columns
+        make H singular; their directions have no gradient and are left out. Where H has negative curvature, "auto"
+        makes it positive and says so.
+    shuffles : how many random deals
+    solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
+        (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
+        "cg", conjugate gradients for a whole network (each shuffle costs a solve, so at most 19 are dealt unless
+        ``exact=True``)
+
+    What it cannot tell: how much loss the disagreement costs (see :func:`~invariscope.regret`); V is on a logarithmic
+    scale in the units of the head's parameters, so V of two models cannot be compared, only V with its shuffles.
+
+    Reference: "Out-of-distribution generalization analysis via influence function", §4.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, env = rng.normal(size=(600, 2)), np.repeat([2019, 2020, 2021], 200)
+    >>> y = z[:, 0] + (env - 2020) * z[:, 1] + rng.normal(size=600)
+    >>> result = influence_index(z, y, env)
+    >>> bool(result.value > result.shuffled.max()), result.pvalue, result.top_columns(1)
+    (True, 0.001, ('x1',))
+    >>> rex = influence_index(z, y, env, penalty="vrex", penalty_weight=10.0)  # trained against the difference
+    >>> bool(rex.value < result.value)
+    True
+    """
+    if solver not in SOLVERS:
+        raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
+    rng = generator(seed)
+    if has_several_targets(y):
+        data, values, names = with_several_targets(Z, y, env, weight)
+        if loss not in ("auto", "squared"):
+            raise InputError(f'y has {len(names)} columns: for several numbers per row the loss is "squared"')
+        target = Target("regression", values)
+    else:
+        data = Environments.of(Z, y, env, weight)
+        target, names = target_of(data, loss), ()
+    if penalty is not None and data.weight is not None:
+        data, target = _written_out(data, target, exact)
+    head, intercept = _plain_head(head, solver)
+    if head is not None and not isinstance(head, LinearHead):
+        from invariscope.criteria.influence.torch_autograd import measured_network
+
+        return measured_network(data, target, head, penalty, penalty_weight, damping, shuffles, exact, rng, solver)
+    if solver in ("autograd", "cg"):
+        raise InputError(f'solver "{solver}" is for torch modules: give one as head, or use "dense" or "kronecker"')
+    target = _as_head_has_it(target, head, data, len(names) or None)
+    outputs = len(names) or loss_of(target).n_scores
+    rows = LinearRows(data, target.loss, target.values, outputs, intercept=intercept)
+    chosen = penalty_of(penalty, penalty_weight, rows.reported)
+    if solver == "auto":
+        solver = "dense" if rows.size <= LARGEST_DENSE else "kronecker"
+    if solver == "kronecker" and chosen is not None:
+        raise InputError(
+            f"the head has {rows.size:,} parameters, and the Hessian of a penalty is only computed up to "
+            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
+        )
+    with one_blas_thread():
+        if solver == "kronecker":
+            theta = _given_or_fitted(data, target, rows, head)
+            found = structured(rows, theta, data, damping, shuffles, exact, rng)
+        elif chosen is None:
+            found = _without_penalty(data, target, rows, head, damping, shuffles, exact, rng)
+        else:
+            found = _with_penalty(data, target, rows, head, chosen, damping, shuffles, exact, rng)
+    if head is not None:
+        found.notes.extend(order_note(target.classes))
+    if penalty is not None and penalty_weight == 0:
+        found.notes.append("penalty_weight is 0: the penalty has no part in the Hessian.")
+    return _result(data, target, rows, names, found, penalty, float(penalty_weight))
+
+
+def _without_penalty(
+    data: Environments,
+    target: Target,
+    rows: LinearRows,
+    head: LinearHead | None,
+    damping: float | str,
+    shuffles: int,
+    exact: bool,
+    rng: np.random.Generator,
+) -> Found:
+    if target.values.ndim == 2 or not rows.intercept:
+        theta = _given_or_fitted(data, target, rows, head)
+        blocks = rows.outputs if rows.kind == "squared" else 1
+        return dense(rows, theta, data, known_of(rows, theta, data, blocks), damping, shuffles, exact, rng)
+    total = float(data.rows.sum())
+    if head is None:
+        fitted = fit_shared(data, target, np.full(len(data), 1.0 / total))
+    else:
+        fitted = evaluate(data, target, np.tile(theta_of(data, head.weight, head.bias), (len(data), 1)))
+
+    def covariance() -> Floats:
+        outer, sums = score_covariances(data, target, fitted.theta)
+        mean = sums.sum(axis=0) / total
+        return np.asarray((outer.sum(axis=0) - total * np.outer(mean, mean)) / (total - 1.0))
+
+    known = Known(fitted.gradient / data.rows[:, None], fitted.hessian.sum(axis=0) / total, covariance)
+    return dense(rows, fitted.theta[0], data, known, damping, shuffles, exact, rng)
+
+
+def _with_penalty(
+    data: Environments,
+    target: Target,
+    rows: LinearRows,
+    head: LinearHead | None,
+    penalty: Penalty,
+    damping: float | str,
+    shuffles: int,
+    exact: bool,
+    rng: np.random.Generator,
+) -> Found:
+    theta, reached = _given_or_fitted(data, target, rows, head), True
+    if head is None:
+        theta, reached = fit_penalised(rows, theta, penalty, *groups_of(data, penalty, rows.weight))
+    found = dense_penalised(rows, theta, data, penalty, damping, shuffles, exact, rng)
+    if not reached:
+        found.notes.append(
+            "The head was fitted here, and the penalised objective was still falling at the last step: influences are "
+            "those of an unfinished fit. Pass the head of a model that was trained to the end."
+        )
+    return found
+
+
+def _given_or_fitted(data: Environments, target: Target, rows: LinearRows, head: LinearHead | None) -> Floats:
+    """The head of the user, or the one fitted by ERM, as a flat vector on the design."""
+    if head is not None:
+        return theta_of(data, head.weight, head.bias) if rows.intercept else head.weight.ravel()
+    if target.values.ndim == 2:
+        return least_squares(rows)
+    return np.asarray(fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0])
+
+
+def _result(
+    data: Environments,
+    target: Target,
+    rows: LinearRows,
+    names: tuple[str, ...],
+    found: Found,
+    penalty: str | None,
+    penalty_weight: float,
+) -> InfluenceResult:
+    order, columns = np.arange(rows.size), data.columns
+    if rows.intercept:  # comes last in results
+        order = np.roll(order.reshape(rows.outputs, -1), -1, axis=1).ravel()
+        columns = (*columns, INTERCEPT)
+    if rows.outputs > 1:
+        columns = tuple(f"{column} [{label}]" for label in names or target.classes for column in columns)
+    return result_of(data, found, columns, order, target.loss, penalty, penalty_weight)
+
+
+def result_of(
+    data: Environments,
+    found: Found,
+    parameters: tuple[str, ...],
+    order: Any,
+    loss: str,
+    penalty: str | None,
+    penalty_weight: float,
+) -> InfluenceResult:
+    """Influences and shuffles as a result; ``order`` picks the flat parameters in the order of their names."""
+    value, direction = index_of(found.influences)
+    notes = list(found.notes)
+    if not np.isfinite(value):
+        notes.append("All environments pull the head alike: V is minus infinity.")
+    return InfluenceResult(
+        value=value,
+        shuffled=found.shuffled,
+        pvalue=_pvalue(value, found.shuffled),
+        labels=data.labels,
+        parameters=parameters,
+        influences=found.influences[:, order],
+        direction=direction[order],
+        eigenvalues=found.eigenvalues[::-1].copy(),
+        damping=found.damping.added,
+        rank=found.rank,
+        loss=loss,
+        solver=found.solver,
+        damping_reason=found.damping.reason,
+        penalty=penalty,
+        penalty_weight=penalty_weight,
+        notes=tuple(notes),
+    )
+
+
+def _pvalue(value: float, shuffled: Floats) -> float:
+    if not len(shuffled):
+        return float("nan")
+    return pvalue(value, shuffled) if np.isfinite(value) else 1.0
+
+
+def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
+    """A torch layer nn.Linear is a linear head, unless automatic differentiation was asked for; and whether it has an
+    intercept."""
+    if head is None or isinstance(head, LinearHead) or solver in ("autograd", "cg"):
+        return head, True
+    kinds = [(kind.__module__.split(".")[0], kind.__name__) for kind in type(head).__mro__]
+    if ("torch", "Module") not in kinds:
+        raise InputError(f"head is a {type(head).__name__}: give a LinearHead, or a torch module that maps Z to scores")
+    plain = of_torch_layer(head)
+    if plain is not None:
+        return plain, head.bias is not None
+    if solver in ("dense", "kronecker"):
+        raise InputError(f'solver "{solver}" is for linear heads: use "autograd" or "cg" for a {type(head).__name__}')
+    return head, True
+
+
+def _written_out(data: Environments, target: Target, exact: bool) -> tuple[Environments, Target]:
+    """Rows as often as their weight says: halves of environments, and penalties of deals, are made of single rows."""
+    assert data.weight is not None
+    counts = whole(data.weight)
+    if counts is None:
+        if exact:
+            raise InputError("exact shuffles under a penalty need weights that are whole numbers: use exact=False")
+        return data, target
+    return data.written_out(counts), replace(target, values=np.repeat(target.values, counts, axis=0))
+
+
+def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments, several: int | None) -> Target:
+    """Check a given head against the data; a two-class head may have one score or two."""
+    if head is None:
+        return target
+    if head.n_features != data.X.shape[1]:
+        raise InputError(f"the head has {head.n_features} weights but the representation has {data.X.shape[1]} columns")
+    if target.task == "binary" and head.n_outputs == 2:
+        return replace(target, task="multiclass")
+    expected = several or loss_of(target).n_scores
+    if head.n_outputs != expected:
+        raise InputError(f"the head has {head.n_outputs} outputs but the target needs {expected}")
+    return target

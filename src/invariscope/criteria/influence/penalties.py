@@ -1,0 +1,191 @@
+"""Training objectives with a penalty on differences between environments: values, gradients and Hessians in the head.
+
+Every penalty here is made of means over groups of rows, so its Hessian is a weighted sum over rows of their second
+derivatives, plus a matrix of low rank made of the groups' gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from invariscope.criteria.influence.row_derivatives import Codes, Means, RowDerivatives, group_means
+from invariscope.errors import InputError
+from invariscope.results import Floats
+from invariscope.rows.environments import Environments
+
+PENALTIES = ("irm", "irm_split", "vrex")
+WARM_UP = (1e-3, 1e-2, 1e-1, 1.0)  # of the penalty's weight: each optimum is the start of the next
+MAX_STEPS = 200
+TOLERANCE = 1e-14  # of the objective: what one more step could still gain
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """(1/m) Σ_e ℓ_e + strength · R, everything in units in which the squared loss is ½ (s − y)².
+
+        irm        R = (1/m) Σ_e D_e²            D_e the mean slope: derivative of ℓ_e in a factor on the scores
+        irm_split  R = (1/m) Σ_e D_e' D_e''      of the even and of the odd rows of e
+        vrex       R = (1/m) Σ_e (ℓ_e − ℓ̄)²
+
+    With a loss c times as large, as reported (c = 2 for the squared loss), objective = c (mean ℓ + λ c R): the strength
+    is c λ. Groups are the environments or, for the split form, their halves 2e and 2e + 1.
+    """
+
+    name: str
+    strength: float
+
+    @property
+    def parts(self) -> int:
+        """Groups per environment."""
+        return 2 if self.name == "irm_split" else 1
+
+    @property
+    def uses_slopes(self) -> bool:
+        return self.name != "vrex"
+
+    def objective(self, means: Means, sizes: Floats) -> tuple[float, Floats]:
+        """Value and gradient."""
+        whole, m = self.by_environment(means, sizes), len(sizes) // self.parts
+        value, gradient = whole.loss.mean(), whole.gradient.mean(axis=0)
+        if self.name == "vrex":
+            apart = whole.loss - value
+            return value + self.strength * float(np.mean(apart**2)), gradient + (
+                2 * self.strength / m * apart @ whole.gradient
+            )
+        other = self._other(means.slope)
+        penalty = float(np.mean(means.slope * other))
+        return value + self.strength * penalty, gradient + (
+            2 * self.strength * np.mean(other[:, None] * means.slope_gradient, axis=0)
+        )
+
+    def coefficients(self, means: Means, sizes: Floats) -> tuple[Floats, Floats | None]:
+        """What the second derivatives of loss and slope of a row are multiplied with, by group: (..., J) each."""
+        m = len(sizes) // self.parts
+        rows = np.repeat(sizes.reshape(m, self.parts).sum(axis=1), self.parts)
+        if self.name == "vrex":
+            apart = means.loss - means.loss.mean(axis=-1, keepdims=True)
+            return (1.0 + 2.0 * self.strength * apart) / (m * rows), None
+        on_slope = 2.0 * self.strength / (m * self.parts) * self._other(means.slope) / sizes
+        return np.broadcast_to(1.0 / (m * rows), on_slope.shape), on_slope
+
+    def low_rank(self, means: Means, sizes: Floats) -> tuple[Floats, Floats]:
+        """Vectors u (..., J, P) and signs (J,): the rest of the Hessian is Σ_j sign_j u_j u_jᵀ."""
+        m = len(sizes) // self.parts
+        if self.name == "vrex":
+            vectors = means.gradient - means.gradient.mean(axis=-2, keepdims=True)
+            return math.sqrt(2 * self.strength / m) * vectors, np.ones(m)
+        vectors = means.slope_gradient
+        if self.name == "irm":
+            return math.sqrt(2 * self.strength / m) * vectors, np.ones(m)
+        # a bᵀ + b aᵀ = ½ (a + b)(a + b)ᵀ − ½ (a − b)(a − b)ᵀ
+        even, odd = vectors[..., 0::2, :], vectors[..., 1::2, :]
+        both = np.concatenate([even + odd, even - odd], axis=-2)
+        return math.sqrt(self.strength / (2 * m)) * both, np.repeat([1.0, -1.0], m)
+
+    def by_environment(self, means: Means, sizes: Floats) -> Means:
+        """Means of whole environments from those of their groups."""
+        if self.parts == 1:
+            return means
+        share = (sizes.reshape(-1, 2) / sizes.reshape(-1, 2).sum(axis=1, keepdims=True)).ravel()
+
+        def of_scalars(values: Floats) -> Floats:
+            return np.asarray((values * share).reshape(*values.shape[:-1], -1, 2).sum(axis=-1))
+
+        def of_vectors(values: Floats) -> Floats:
+            scaled = values * share[:, None]
+            return np.asarray(scaled[..., 0::2, :] + scaled[..., 1::2, :])
+
+        return Means(
+            of_scalars(means.loss),
+            of_scalars(means.slope),
+            of_vectors(means.gradient),
+            of_vectors(means.slope_gradient),
+        )
+
+    def _other(self, slope: Floats) -> Floats:
+        """The slope each group's own is multiplied with: itself, or that of the other half."""
+        if self.parts == 1:
+            return slope
+        return np.asarray(slope.reshape(*slope.shape[:-1], -1, 2)[..., ::-1].reshape(slope.shape))
+
+
+def penalty_of(name: str | None, weight: float, reported: float) -> Penalty | None:
+    """The penalty a user asked for; ``None`` for none."""
+    if not isinstance(weight, int | float | np.number) or not (weight >= 0 and math.isfinite(weight)):
+        raise InputError(f"penalty_weight is {weight!r}: give a number of at least 0")
+    if name is None:
+        if weight > 0:
+            raise InputError(f"penalty_weight is {weight:g}, but there is no penalty: say {_choices('penalty')}")
+        return None
+    if name not in PENALTIES:
+        raise InputError(f'penalty "{name}" is unknown: use {_choices("penalty")}, or None')
+    return Penalty(name, float(weight) * reported)
+
+
+def _choices(argument: str) -> str:
+    return " or ".join(f'{argument}="{name}"' for name in PENALTIES)
+
+
+def groups_of(data: Environments, penalty: Penalty, weight: Floats) -> tuple[Codes, Floats]:
+    """The group of every stored row, and how many rows each stands for."""
+    codes = data.codes
+    if penalty.parts == 2:
+        places = np.arange(len(codes)) - data.offsets[:-1][codes]
+        codes = 2 * codes + places % 2
+    sizes = np.bincount(codes, weight, penalty.parts * len(data)).astype(np.float64)
+    if np.any(sizes <= 0):
+        label = data.labels[int(np.argmax(sizes <= 0)) // penalty.parts]
+        raise InputError(f'half of the rows of {data.name(label)} have no weight: use penalty="irm"')
+    return codes, sizes
+
+
+def penalised_hessian(
+    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Codes, sizes: Floats
+) -> tuple[Floats, Means]:
+    """Hessian (P, P) of the training objective, and the means it is made of."""
+    means = group_means(rows, theta, codes, len(sizes))
+    on_loss, on_slope = penalty.coefficients(means, sizes)
+    weights = [None if part is None else (part[codes] * rows.weight)[None] for part in (on_loss, on_slope)]
+    assert weights[0] is not None
+    vectors, signs = penalty.low_rank(means, sizes)
+    return rows.hessians(theta, weights[0], weights[1])[0] + (vectors.T * signs) @ vectors, means
+
+
+def fit_penalised(
+    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Codes, sizes: Floats
+) -> tuple[Floats, bool]:
+    """The head that minimises the penalised objective, from the ERM head on, under growing weights; and whether
+    it got there. IRM's objective is not convex: this is the minimum that continues the ERM head."""
+    reached = True
+    for share in WARM_UP:
+        theta, reached = _newton(rows, theta, Penalty(penalty.name, share * penalty.strength), codes, sizes)
+    return theta, reached
+
+
+def _newton(rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Codes, sizes: Floats) -> tuple[Floats, bool]:
+    """Newton steps on |H|, its negative curvatures turned round, with halving."""
+    for _ in range(MAX_STEPS):
+        hessian, means = penalised_hessian(rows, theta, penalty, codes, sizes)
+        value, gradient = penalty.objective(means, sizes)
+        curvature, vectors = np.linalg.eigh(hessian)
+        curvature = np.abs(curvature)
+        live = curvature > 1e-12 * curvature.max()
+        along = vectors[:, live].T @ gradient
+        step = vectors[:, live] @ (along / curvature[live])
+        gain = float(along @ (along / curvature[live])) / 2
+        if gain <= TOLERANCE * abs(value):
+            return theta, True
+        length = 1.0
+        while length > 1e-10:
+            moved = theta - length * step
+            found = penalty.objective(group_means(rows, moved, codes, len(sizes)), sizes)[0]
+            if found < value - 0.1 * length * gain:
+                break
+            length /= 2
+        else:  # rounding error is all that is left
+            return theta, gain <= 1e-8 * abs(value)
+        theta = moved
+    return theta, False

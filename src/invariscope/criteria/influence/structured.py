@@ -1,0 +1,193 @@
+"""Wide heads, with more parameters than a Hessian can be held for: H ≈ A ⊗ B, made exact by conjugate gradients.
+
+A (K × K) is the mean curvature of the scores, B (p × p) the second moment of the rows weighted by theirs. Both are
+decomposed; their product inverts in a moment, tells the spectrum, and starts conjugate gradients with the true H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from invariscope.criteria.influence.conjugate import conjugate_gradients
+from invariscope.criteria.influence.damping import NULL_SPACE, choose_damping
+from invariscope.criteria.influence.dense import Found
+from invariscope.criteria.influence.row_derivatives import LinearRows, curved, first_order, second_order
+from invariscope.criteria.influence.shuffles import largest_spread, spectral_shuffles
+from invariscope.results import Floats
+from invariscope.rows.environments import Environments
+
+LEADING = 32  # vectors that find the leading directions of row noise
+POWERS = 3  # times they are turned towards them
+PROBES = 12  # further vectors, for what those leave out
+POWER_STEPS = 15  # for the largest eigenvalue, to well below a per cent
+DEALS = 10  # exact shuffles at a time
+TOLERANCE = 1e-6  # of the right-hand side, in the norm of the inverse
+SKETCH_TOLERANCE = 1e-3  # where thousandths do not matter
+
+
+class Kronecker:
+    """The Hessian of the pooled mean loss as a product A ⊗ B, beside the true one as a function.
+
+    Vectors come in stacks (r, K, p).
+    """
+
+    def __init__(self, rows: LinearRows, theta: Floats) -> None:
+        self.rows, self.theta, self.total = rows, theta, float(rows.weight.sum())
+        width, outputs = rows.width, rows.outputs
+        scores_curvature, moment, whole = np.zeros((outputs, outputs)), np.zeros((width, width)), 0.0
+        for block, design, scores, weight in self._blocks():
+            of_row = np.zeros(len(block))
+            for (k, j), curvature, _ in second_order(rows.kind, scores):
+                found = np.broadcast_to(curvature, len(block))
+                scores_curvature[k, j] += weight @ found
+                of_row = of_row + found if k == j else of_row
+            weighted = weight * of_row
+            moment += design.T @ (weighted[:, None] * design)
+            whole += float(weighted.sum())
+        upper = np.triu(scores_curvature, 1)
+        self.of_scores, self.score_basis = np.linalg.eigh((scores_curvature + upper.T) / self.total)
+        self.of_rows, self.row_basis = np.linalg.eigh(moment / whole)
+        products = np.outer(self.of_scores, self.of_rows)
+        self.live = products > NULL_SPACE * products.max()
+        self.eigenvalues = np.where(self.live, products, 0.0)
+
+    def _blocks(self) -> Iterator[tuple[Floats, Floats, Floats, Floats]]:
+        for block, design in self.rows.designs():
+            places = np.arange(block.start, block.stop)
+            yield places, design, design @ self.theta.reshape(self.rows.outputs, -1).T, self.rows.weight[block]
+
+    def turned(self, vectors: Floats) -> Floats:
+        """Into the basis of A's and B's eigenvectors."""
+        return np.asarray(self.score_basis.T @ vectors @ self.row_basis)
+
+    def solve(self, vectors: Floats, damping: float) -> Floats:
+        """(A ⊗ B + damping)⁻¹ on the directions that have curvature."""
+        inner = self.turned(vectors) * (self.live / np.where(self.live, self.eigenvalues + damping, 1.0))
+        return np.asarray(self.score_basis @ inner @ self.row_basis.T)
+
+    def times(self, vectors: Floats) -> Floats:
+        """The true Hessian: one pass for all vectors."""
+        count, outputs, width = vectors.shape
+        out, flat = np.zeros((width, count * outputs)), vectors.reshape(count * outputs, width)
+        for _, design, scores, weight in self._blocks():
+            along = (design @ flat.T).reshape(len(design), count, outputs)
+            bent = curved(self.rows.kind, scores, along) * weight[:, None, None]
+            out += design.T @ bent.reshape(len(design), -1)
+        return np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
+
+    def covariance_times(self, vectors: Floats) -> Floats:
+        """The covariance of one row's gradient: one pass for all vectors."""
+        count, outputs, width = vectors.shape
+        out, mean = np.zeros((width, count * outputs)), np.zeros((outputs, width))
+        flat = vectors.reshape(count * outputs, width)
+        for places, design, scores, weight in self._blocks():
+            residual = first_order(self.rows.kind, scores, self.rows.targets[places])[1]
+            along = (design @ flat.T).reshape(len(design), count, outputs)
+            inner = np.matmul(along, residual[:, :, None]) * weight[:, None, None]  # (b, r, 1): gradient · vector
+            out += design.T @ (inner * residual[:, None, :]).reshape(len(design), -1)
+            mean += (weight[:, None] * residual).T @ design
+        mean /= self.total
+        image = np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
+        return np.asarray(image - np.einsum("rkp,kp->r", vectors, mean)[:, None, None] * mean)
+
+    def largest(self) -> float:
+        """The largest eigenvalue of the true Hessian, by power iteration from that of A ⊗ B."""
+        vector = np.outer(self.score_basis[:, -1], self.row_basis[:, -1])[None]
+        value = 0.0
+        for _ in range(POWER_STEPS):
+            image = self.times(vector)
+            value = float(np.linalg.norm(image))
+            vector = image / value
+        return value
+
+    def gradients(self, deals: Floats) -> Floats:
+        """Mean gradients over groups, whose rows and weights are lines of ``deals`` (r, n): (r, K, p)."""
+        out = np.zeros((len(deals), self.rows.outputs, self.rows.width))
+        for places, design, scores, weight in self._blocks():
+            residual = first_order(self.rows.kind, scores, self.rows.targets[places])[1]
+            member = deals[:, places] * weight
+            for k in range(self.rows.outputs):
+                out[:, k] += (member * residual[:, k]) @ design
+        return out / (deals @ self.rows.weight)[:, None, None]
+
+    def inverse_times(self, vectors: Floats, damping: float, tolerance: float) -> tuple[Floats, float, int]:
+        """(H + damping)⁻¹ with the true Hessian, by conjugate gradients: solutions, residual, steps."""
+        return conjugate_gradients(
+            lambda stack: self.times(stack) + damping * stack,
+            vectors,
+            lambda stack: self.solve(stack, damping),
+            tolerance,
+        )
+
+    def row_spectrum(self, damping: float, rng: np.random.Generator) -> tuple[Floats, float, float]:
+        """Leading eigenvalues of the covariance T = H⁻¹ S H⁻¹ of one row's influence, then sum and sum of squares of
+        the others; nothing of size P × P is formed.
+
+        Vectors Ω near the leading directions give T Ω and from it the Nyström approximation N = TΩ (ΩᵀTΩ)⁻¹ ΩᵀT; random
+        ones, which Ω does not know, tell trace and squares of what N leaves out.
+        """
+        live = int(self.live.sum())
+        leading = min(LEADING, live)
+        count = leading + (PROBES if leading < live else 0)
+        draws = np.where(self.live, rng.standard_normal((count, *self.live.shape)), 0.0)
+        draws = self.score_basis @ draws @ self.row_basis.T
+        start = draws[:leading]
+        for _ in range(POWERS):  # towards the leading directions under A ⊗ B, which costs no conjugate gradients
+            start = self.solve(self.covariance_times(self.solve(start, damping)), damping)
+            start = np.linalg.qr(start.reshape(leading, -1).T)[0].T.reshape(start.shape)
+        draws[:leading] = start
+        half = self.inverse_times(draws, damping, SKETCH_TOLERANCE)[0]
+        image = self.inverse_times(self.covariance_times(half), damping, SKETCH_TOLERANCE)[0]
+        draws, image = draws.reshape(count, -1), image.reshape(count, -1)
+        inner = draws[:leading] @ image[:leading].T
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        kept = values > 1e-8 * values[-1]
+        factor = image[:leading].T @ (vectors[:, kept] / np.sqrt(values[kept]))  # N = factor factorᵀ
+        spectrum = np.linalg.eigvalsh(factor.T @ factor)[::-1]
+        if leading == live:
+            return spectrum, 0.0, 0.0
+        probes = draws[leading:]
+        missed = image[leading:] - (probes @ factor) @ factor.T
+        rest = max(float(np.einsum("ri,ri->", probes, missed)) / PROBES, 0.0)
+        bounds = (rest**2 / (live - leading), rest * float(spectrum[-1]))
+        return spectrum, rest, float(np.clip((missed**2).sum() / PROBES, *bounds)) if rest > 0 else 0.0
+
+
+def structured(
+    rows: LinearRows,
+    theta: Floats,
+    data: Environments,
+    damping: float | str,
+    shuffles: int,
+    exact: bool,
+    rng: np.random.Generator,
+) -> Found:
+    """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
+    kronecker = Kronecker(rows, theta)
+    spectrum = np.sort(kronecker.eigenvalues, axis=None)
+    total, largest = float(spectrum.sum()), kronecker.largest()
+    # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
+    spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)
+    chosen = choose_damping(damping, spectrum, spectrum, float(data.rows.sum()))
+    m, added = len(data), chosen.added
+    member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
+    influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, TOLERANCE)
+    if exact:
+        shuffled = np.empty(shuffles)
+        for start in range(0, shuffles, DEALS):
+            size = min(DEALS, shuffles - start)
+            codes = rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
+            dealt = (codes[:, None, :] == np.arange(m)[:, None]).reshape(size * m, -1).astype(np.float64)
+            pulled = kronecker.inverse_times(kronecker.gradients(dealt), added, SKETCH_TOLERANCE)[0]
+            shuffled[start : start + size] = largest_spread(pulled.reshape(size, m, -1))
+    else:
+        shuffled = spectral_shuffles(*kronecker.row_spectrum(added, rng), data.rows, shuffles, rng)
+    chosen.notes.append(
+        f"The Hessian of {rows.size:,} parameters was taken as a product of {rows.outputs} x {rows.outputs} and "
+        f"{rows.width:,} x {rows.width:,} matrices (from it are eigenvalues, all but the largest, and damping), and "
+        f"influences were made exact by {steps} steps of conjugate gradients (relative residual {residual:.1g})."
+    )
+    live = int(kronecker.live.sum())
+    return Found(-influences.reshape(m, -1), shuffled, spectrum, live, chosen, "kronecker")

@@ -1,0 +1,165 @@
+"""Influence on the parameters of a torch module, by automatic differentiation. Only imported where torch is there."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vjp, vmap
+
+from invariscope.criteria.influence.dense import LARGEST_DENSE, dense, dense_penalised, known_of
+from invariscope.criteria.influence.penalties import penalty_of
+from invariscope.errors import InputError
+from invariscope.heads.torch_losses import probabilities, row_losses, target_columns
+from invariscope.results import Floats, InfluenceResult
+from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import LOSS_OF_TASK, Target
+
+NUMBERS = int(2e7)  # in the per-row gradients, or the columns of the Hessian, computed at a time
+
+
+class ModuleRows:
+    """Rows under a torch module: the derivatives that linear heads have in closed form."""
+
+    def __init__(self, data: Environments, target: Target, module: torch.nn.Module) -> None:
+        self.module = copy.deepcopy(module).cpu().eval().double()
+        self.parameters = {n: p.detach() for n, p in self.module.named_parameters() if p.requires_grad}
+        if not self.parameters:
+            raise InputError("the head has no parameter that is trained: influence needs at least one")
+        self.task = target.task
+        self.inputs = torch.tensor(np.asarray(data.X), dtype=torch.float64)
+        self.size = sum(value.numel() for value in self.parameters.values())
+        self.reported = 2.0 if self.task == "regression" else 1.0
+        self.weight = np.ones(len(data.X)) if data.weight is None else data.weight
+        self.theta = torch.cat([value.reshape(-1) for value in self.parameters.values()])
+        outputs = self._checked_outputs(target)
+        if self.task == "binary" and outputs == 2:
+            self.task = "multiclass"
+        self.targets = torch.tensor(target.values, dtype=torch.float64)
+        self.columns = (
+            self.targets if target.values.ndim == 2 else target_columns(self.targets, self.task, outputs, torch.float64)
+        )
+
+    def _checked_outputs(self, target: Target) -> int:
+        try:
+            found = self.scores(self.theta, self.inputs[:2])
+        except RuntimeError as error:
+            raise InputError(f"the head cannot read rows of {self.inputs.shape[1]} columns: {error}") from error
+        outputs = int(found.shape[1])
+        expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
+        allowed = {1, 2} if target.task == "binary" else {expected}
+        if outputs not in allowed:
+            raise InputError(f"the head has {outputs} outputs but the target needs {expected}")
+        return outputs
+
+    def names(self) -> tuple[str, ...]:
+        """Every single parameter: "0.weight[3, 1]"."""
+        return tuple(
+            f"{name}[{', '.join(map(str, place))}]" if place else name
+            for name, value in self.parameters.items()
+            for place in np.ndindex(*value.shape)
+        )
+
+    # --- functions of the flat parameter vector ---------------------------------------------------------------------
+    def scores(self, theta: Tensor, inputs: Tensor) -> Tensor:
+        """(n, K)."""
+        parts, start = {}, 0
+        for name, value in self.parameters.items():
+            parts[name] = theta[start : start + value.numel()].reshape(value.shape)
+            start += value.numel()
+        found: Tensor = functional_call(self.module, parts, (inputs,))
+        return found.reshape(len(inputs), -1)
+
+    def losses(self, theta: Tensor, inputs: Tensor, columns: Tensor) -> Tensor:
+        """Loss of every row, in units in which the squared loss is ½ (s − y)²: (n,)."""
+        scores = self.scores(theta, inputs)
+        if self.task == "regression":
+            return ((scores - columns) ** 2).sum(dim=1) / 2
+        return row_losses(scores, columns, self.task)
+
+    def slopes(self, theta: Tensor, inputs: Tensor, columns: Tensor) -> Tensor:
+        """Derivative of every row's loss in a factor on its scores: (n,)."""
+        scores = self.scores(theta, inputs)
+        predicted = scores if self.task == "regression" else probabilities(scores, self.task)
+        return (scores * (predicted - columns)).sum(dim=1)
+
+    # --- what the closed forms do as well -----------------------------------------------------------------------------
+    def joint(self, theta: Floats, slopes: bool = True) -> Iterator[tuple[slice, Floats]]:
+        point = torch.tensor(theta)
+
+        def of_row(function: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+            return lambda vector, x, y: function(vector, x[None], y[None])[0]
+
+        step = max(1, NUMBERS // (self.size * (2 if slopes else 1)))
+        for start in range(0, len(self.inputs), step):
+            block = slice(start, min(start + step, len(self.inputs)))
+            x, y = self.inputs[block], self.columns[block]
+            parts = [vmap(grad(of_row(self.losses)), in_dims=(None, 0, 0))(point, x, y)]
+            if slopes:
+                parts.append(vmap(grad(of_row(self.slopes)), in_dims=(None, 0, 0))(point, x, y))
+                parts += [self.losses(point, x, y)[:, None], self.slopes(point, x, y)[:, None]]
+            yield block, torch.cat(parts, dim=1).numpy()
+
+    def hessians(self, theta: Floats, on_loss: Floats, on_slope: Floats | None = None) -> Floats:
+        first = torch.tensor(on_loss)
+        second = None if on_slope is None else torch.tensor(np.ascontiguousarray(on_slope))
+
+        def total(vector: Tensor, place: int) -> Tensor:
+            found = first[place] @ self.losses(vector, self.inputs, self.columns)
+            return found if second is None else found + second[place] @ self.slopes(vector, self.inputs, self.columns)
+
+        point, chunk = torch.tensor(theta), max(1, NUMBERS // self.inputs.numel())
+        directions = torch.eye(self.size, dtype=torch.float64)
+
+        def hessian(place: int) -> Floats:
+            # H is symmetric, so the reverse of the gradient gives its columns; forward mode would do no better
+            back = vjp(grad(partial(total, place=place)), point)[1]
+            return np.asarray(vmap(lambda direction: back(direction)[0], chunk_size=chunk)(directions).numpy())
+
+        return np.stack([hessian(place) for place in range(len(on_loss))])
+
+
+def measured_network(
+    data: Environments,
+    target: Target,
+    module: torch.nn.Module,
+    penalty: str | None,
+    penalty_weight: float,
+    damping: float | str,
+    shuffles: int,
+    exact: bool,
+    rng: np.random.Generator,
+    solver: str,
+) -> InfluenceResult:
+    """The influence index of a torch module on the rows of ``data``."""
+    from invariscope.criteria.influence.influence_index import result_of
+    from invariscope.criteria.influence.torch_network import by_conjugate_gradients
+
+    rows = ModuleRows(data, target, module)
+    chosen = penalty_of(penalty, penalty_weight, rows.reported)
+    if chosen is not None and data.weight is not None:
+        raise InputError("weights under a penalty must be whole numbers where the head is a torch module")
+    if solver == "auto":
+        solver = "autograd" if rows.size <= LARGEST_DENSE else "cg"
+    if solver == "autograd" and rows.size > LARGEST_DENSE:
+        raise InputError(
+            f"the head has {rows.size:,} parameters, and a whole Hessian is only computed up to {LARGEST_DENSE:,}: "
+            'give the top model alone and its features as Z, or use solver="cg"'
+        )
+    theta = rows.theta.numpy()
+    with one_blas_thread():
+        if solver == "cg":
+            found = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), damping, shuffles, exact, rng)
+        elif chosen is None:
+            found = dense(rows, theta, data, known_of(rows, theta, data), damping, shuffles, exact, rng)
+        else:
+            found = dense_penalised(rows, theta, data, chosen, damping, shuffles, exact, rng)
+    if solver == "autograd":
+        found = replace(found, solver="autograd")
+    return result_of(data, found, rows.names(), slice(None), LOSS_OF_TASK[rows.task], penalty, float(penalty_weight))

@@ -1,0 +1,1 @@
+"""Criteria of predictions alone: risks, calibration, the IRM penalty."""

@@ -1,0 +1,245 @@
+"""Calibration error per environment, and how much it varies between environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
+
+from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, TAIL, estimates, quadratic_interval
+from invariscope.criteria.predictions.risks import checked_predictions
+from invariscope.criteria.registry import criterion
+from invariscope.errors import InputError
+from invariscope.results import EnvironmentResult
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target, target_of
+
+Floats = NDArray[np.float64]
+
+CLEAR_GAP = 2.0  # standard errors from which a bin's gap is taken for real at the lower end
+FAR_FROM_ZERO = 8.0  # standard deviations from which |normal| is the normal itself
+BISECTIONS = 50  # 2⁻⁵⁰ of the range 0..1 is rounding error
+
+
+@criterion(
+    title="Variance of the calibration error",
+    needs={"probabilities", "target"},
+    better="lower",
+    tells="Whether stated probabilities are equally trustworthy in every environment.",
+    cannot_tell="Whether predictions are any good (stating the overall share everywhere is calibrated), nor "
+    "differences that average out within a bin.",
+)
+def calibration_variance(
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    bins: int = 15,
+    task: str = "auto",
+    weight: Any = None,
+) -> EnvironmentResult:
+    """Can the stated probabilities be trusted equally in all environments?
+
+        ECE_e = Σ_b (n_eb / n_e) |mean probability − share of hits in bin b|,    value = (1/E) Σ_e (ECE_e − mean ECE)²
+
+    over ``bins`` bins of equal width on 0..1 (left end included; the last bin holds 1 as well). For two classes the
+    probability is that of the second class and a hit is a row of that class; for more classes the probability is
+    that of the most probable class and a hit is a row where it is right (top-label ECE, Guo et al. 2017).
+
+    An ECE is biased upward: even a perfectly calibrated model shows some at a finite number of rows. ``notes`` give
+    that floor for the rows at hand (exact for equal probabilities within a bin, by De Moivre's mean deviation). The
+    floor lifts well calibrated environments most, so the variance may be too small as well as too large.
+
+    Parameters
+    ----------
+    predictions : (n,) or (n, K) array of probabilities, or :class:`Environments` that hold them as ``X``
+        For two classes the probability of the second one, (n,), or of both, (n, 2); for K classes (n, K), in the
+        order of the sorted classes.
+    y, env, weight : (n,) arrays
+        Target, environment and, if wanted, how many rows each row stands for.
+    bins : int
+    task : "auto" or "classification"
+
+    Returns
+    -------
+    EnvironmentResult
+        ``per_environment``: the ECE with a 95 % interval for the true ECE over the same bins, from the normal theory
+        of independent bins with the upward bias taken out (0 is inside when noise alone explains the ECE);
+        ``interval``: at least 95 % for the true variance, on the cautious side. Both are stretched, where needed, to
+        contain the value itself, and are wide when bins hold few rows.
+
+    It cannot tell whether the model is informative, and errors of opposite sign within a bin cancel.
+
+    >>> import numpy as np
+    >>> p = np.repeat([0.3, 0.7], 50)
+    >>> hits = np.r_[np.arange(50) < 15, np.arange(50) < 35]            # 30 % and 70 %: calibrated
+    >>> result = calibration_variance(np.r_[p, p], np.r_[hits, 1 - hits], ["a"] * 100 + ["b"] * 100)
+    >>> round(result.per_environment["a"].value, 4), round(result.per_environment["b"].value, 4)
+    (0.0, 0.4)
+    >>> round(result.value, 4), result.worst
+    (0.04, 'b')
+    """
+    if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
+        raise InputError(f"bins is {bins!r}: give a whole number of 1 or more")
+    data = Environments.of(predictions, y, env, weight)
+    target = target_of(data, task)
+    if target.task == "regression":
+        raise InputError("calibration needs classes and their probabilities: this target holds numbers")
+    cells = _cells_of(data, *_confidence_and_hits(checked_predictions(data, target), target), int(bins))
+    observed = cells.calibration_error()
+    low, centre, high = _error_interval(cells, observed)
+    value = float(np.var(observed))
+    spread = np.maximum(high - centre, centre - low) / NORMAL_QUANTILE
+    between = quadratic_interval(centre, spread, centred=True, shrunk=True)
+    worst = int(np.argmax(observed))
+    return EnvironmentResult(
+        value=value,
+        interval=(min(between[0], value), max(between[1], value)),
+        per_environment=estimates(data.labels, observed, low, high),
+        worst=data.labels[worst],
+        unit="share",
+        notes=_floor_notes(data, cells, observed),
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Rows by (environment, bin), every array (E, bins); empty cells have share 0."""
+
+    rows: Floats
+    share: Floats
+    confidence: Floats
+    hits: Floats
+
+    @property
+    def gap(self) -> Floats:
+        return np.abs(self.confidence - self.hits)
+
+    @property
+    def squared_error(self) -> Floats:
+        """Squared standard error of the gap: binomial, with two more rows (half of them as stated by the model)."""
+        rate = (self.rows * self.hits + 0.5 + self.confidence) / (self.rows + 2.0)
+        return np.where(self.rows > 0, rate * (1.0 - rate) / np.where(self.rows > 0, self.rows, 1.0), 1.0)
+
+    def calibration_error(self) -> Floats:
+        """ECE of every environment."""
+        return np.asarray(np.sum(self.share * self.gap, axis=1))
+
+    def calibrated_error(self) -> Floats:
+        """Expected ECE of every environment if the model were perfectly calibrated: E|hits − n p| in closed form."""
+        n, p = self.rows, self.confidence
+        below = np.floor(n * p)
+        with np.errstate(divide="ignore"):
+            # De Moivre: E|S − np| = 2 (m+1) C(n, m+1) p^(m+1) (1−p)^(n−m) with m = floor(np); gamma functions carry
+            # it over to weights that are not whole numbers
+            logarithm = (
+                gammaln(n + 1.0) - gammaln(below + 1.0) - gammaln(n - below)
+                + xlogy(below + 1.0, p) + xlog1py(n - below, -p)
+            )  # fmt: skip
+            deviation = np.where(n > 0, 2.0 * np.exp(logarithm), 0.0)
+        return np.asarray(np.sum(deviation, axis=1) / np.sum(n, axis=1))
+
+
+def _confidence_and_hits(probabilities: Floats, target: Target) -> tuple[Floats, Floats]:
+    """The probability that is checked and whether its event occurred, both (n,)."""
+    if probabilities.ndim == 1:
+        return probabilities, target.values
+    top = np.argmax(probabilities, axis=1)
+    return probabilities.max(axis=1), (top == target.values).astype(np.float64)
+
+
+def _cells_of(data: Environments, confidence: Floats, hits: Floats, bins: int) -> _Cells:
+    inside = np.minimum((confidence * bins).astype(np.intp), bins - 1)
+    cell, shape = data.codes * bins + inside, (len(data), bins)
+    weight = np.ones(len(cell)) if data.weight is None else data.weight
+    rows, stated, occurred = (
+        np.asarray(np.bincount(cell, values, minlength=shape[0] * bins), dtype=np.float64).reshape(shape)
+        for values in (weight, weight * confidence, weight * hits)
+    )
+    occupied = np.where(rows > 0, rows, 1.0)
+    # weights that are not whole numbers may round a mean of ones to just above 1
+    mean_confidence, mean_hits = np.minimum(stated / occupied, 1.0), np.minimum(occurred / occupied, 1.0)
+    return _Cells(rows, rows / rows.sum(axis=1, keepdims=True), mean_confidence, mean_hits)
+
+
+def _error_interval(cells: _Cells, observed: Floats) -> tuple[Floats, Floats, Floats]:
+    """Low end, bias-corrected value and high end of the true ECE, each (E,).
+
+    Gaps are normal around their true values, so the ECE is a sum of independent |normal|s. True gaps are taken
+    proportional to a pattern, and the factor is found under which the observed ECE would be as high (low end), as
+    expected (centre) or as low (high end). Which pattern matters: the fewer bins carry the error, the more of the
+    observed ECE is noise in the others. So the low end keeps only gaps clear of noise, the high end lets every gap be
+    as large as its noise allows, and the centre shrinks each gap by the share that noise explains.
+    """
+    gap, noise = cells.gap, cells.squared_error
+    clear = np.where(gap > CLEAR_GAP * np.sqrt(noise), gap, 0.0)
+    shrunk = gap * np.maximum(0.0, 1.0 - noise / np.maximum(gap**2, noise))
+    spread = np.where(cells.rows > 0, np.sqrt(gap**2 + noise), 0.0)
+    floor = np.maximum(observed, _folded_moments(cells, spread, np.zeros(len(observed)))[0])
+
+    def too_high(size: Floats) -> Floats:
+        return 1.0 - TAIL - _probability_below(cells, clear, size, observed)
+
+    def above_observed(size: Floats) -> Floats:
+        return _folded_moments(cells, shrunk, size)[0] - observed
+
+    def too_low(size: Floats) -> Floats:
+        return TAIL - _probability_below(cells, spread, size, floor)
+
+    low = np.where(clear.any(axis=1), _root(too_high, observed), 0.0)
+    centre = np.where(shrunk.any(axis=1), _root(above_observed, observed), 0.0)
+    return low, centre, np.maximum(_root(too_low, np.ones(len(observed))), observed)
+
+
+def _root(increasing: Callable[[Floats], Floats], upper: Floats) -> Floats:
+    """Where increasing functions, one per environment, cross 0 between 0 and ``upper`` (an end if they do not)."""
+    low, high = np.zeros_like(upper), upper.copy()
+    already = increasing(low) >= 0.0
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        beyond = increasing(middle) >= 0.0
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return np.where(already, 0.0, high)
+
+
+def _probability_below(cells: _Cells, pattern: Floats, size: Floats, limit: Floats) -> Floats:
+    """P(observed ECE ≤ limit) for a true ECE of ``size``: gamma with the sum's first three moments (normal if even)."""
+    mean, variance, third = _folded_moments(cells, pattern, size)
+    standardised, skewness = (limit - mean) / np.sqrt(variance), third / variance**1.5
+    shape = 4.0 / np.maximum(skewness, 1e-3) ** 2
+    skewed = gammainc(shape, np.maximum(shape + standardised * np.sqrt(shape), 0.0))
+    return np.where(skewness > 1e-3, skewed, ndtr(standardised))
+
+
+def _folded_moments(cells: _Cells, pattern: Floats, size: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean, variance and third central moment of the observed ECE when the true one is ``size``, each (E,)."""
+    share, deviation = cells.share, np.sqrt(cells.squared_error)
+    total = np.sum(share * pattern, axis=1)
+    gap = pattern * np.divide(size, total, out=np.zeros_like(total), where=total > 0)[:, None]
+    ratio = gap / deviation
+    t = np.minimum(ratio, FAR_FROM_ZERO)
+    density, inside = np.exp(-0.5 * t**2) / np.sqrt(2.0 * np.pi), 2.0 * ndtr(t) - 1.0
+    first = 2.0 * density + t * inside
+    third = (t**3 + 3.0 * t) * inside + 2.0 * (t**2 + 2.0) * density - 3.0 * first * (t**2 + 1.0) + 2.0 * first**3
+    mean = np.sum(share * deviation * np.where(ratio > t, ratio, first), axis=1)
+    within = np.sum((share * deviation) ** 2 * (t**2 + 1.0 - first**2), axis=1)
+    # which bins the rows fall into is chance as well
+    between = np.maximum(np.sum(share * gap**2, axis=1) - np.sum(share * gap, axis=1) ** 2, 0.0)
+    skew = np.sum((share * deviation) ** 3 * np.maximum(third, 0.0), axis=1)
+    return mean, within + between / np.sum(cells.rows, axis=1), skew
+
+
+def _floor_notes(data: Environments, cells: _Cells, observed: Floats) -> tuple[str, ...]:
+    """What noise alone would show, per environment where there are few."""
+    floor = cells.calibrated_error()
+    few = len(data) <= 6
+    named = ", ".join(f"{label}: {value:.2g}" for label, value in zip(data.labels, floor, strict=True))
+    span = named if few else f"{floor.min():.2g} to {floor.max():.2g}"
+    notes = [f"Even a perfectly calibrated model would show some ECE at these numbers of rows, about {span}."]
+    if np.var(floor) > 0.5 * np.var(observed) > 0.0:
+        notes.append("Much of the variance may be due to different numbers of rows alone.")
+    return tuple(notes)

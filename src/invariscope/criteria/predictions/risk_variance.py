@@ -1,0 +1,99 @@
+"""Variance of the risk over environments: the quantity V-REx penalises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from invariscope.criteria.predictions.environment_means import (
+    EnvironmentMeans,
+    environment_means,
+    estimates,
+    few_rows_notes,
+    quadratic_interval,
+)
+from invariscope.criteria.predictions.risks import UNITS, checked_predictions, log_loss_notes, loss_name, row_losses
+from invariscope.criteria.registry import criterion
+from invariscope.results import EnvironmentResult
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import target_of
+
+
+@criterion(
+    title="Variance of the risk",
+    needs={"predictions", "target"},
+    better="lower",
+    tells="How much the mean loss of the predictions differs between environments.",
+    cannot_tell="Whether the relation itself differs: environments with more noise have more loss under any predictor, "
+    "and a predictor that is equally bad everywhere has none.",
+)
+def risk_variance(
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    task: str = "auto",
+    loss: str = "auto",
+    weight: Any = None,
+) -> EnvironmentResult:
+    """How unequal is the loss of these predictions across environments?
+
+        R_e = mean loss in environment e,    value = (1/E) Σ_e (R_e − R̄)²,    R̄ = (1/E) Σ_e R_e
+
+    (Krueger et al. 2021, the penalty of V-REx.) The plug-in value is biased upward by sampling noise, on average by
+    (1 − 1/E) mean_e SE_e²; the value follows the published definition and ``notes`` say what is left without it.
+
+    Parameters
+    ----------
+    predictions : (n,) or (n, K) array, or :class:`Environments` that hold them as ``X``
+        Numbers for a numeric target; for two classes the probability of the second one, (n,), or of both, (n, 2);
+        for K classes (n, K) probabilities in the order of the sorted classes.
+    y, env, weight : (n,) arrays
+        Target, environment and, if wanted, how many rows each row stands for.
+    task : "auto", "regression" or "classification"
+    loss : "auto", "squared", "absolute", "log" or "zero_one"
+        "auto" is the squared error for numbers and the log-loss for classes.
+
+    Returns
+    -------
+    EnvironmentResult
+        ``per_environment``: the risk R_e with a 95 % interval (Student's t; Wilson's for shares of errors), in
+        ``unit``; ``value`` is in that unit squared; ``interval``: 95 % for the true variance, which includes 0 when
+        noise alone can explain the value (see ``quadratic_interval``);
+        ``worst``: the environment with the highest risk.
+
+    It cannot tell why risks differ: an environment with noisier targets has a higher risk under any predictor.
+
+    >>> import numpy as np
+    >>> result = risk_variance(np.zeros(8), [1, -1, 1.2, -1.2, 2, -2, 2.2, -2.2], list("aaaabbbb"))
+    >>> round(result.value, 4), result.worst, result.unit
+    (2.56, 'b', 'squared target units')
+    >>> round(result.per_environment["a"].value, 4)
+    1.22
+    """
+    data = Environments.of(predictions, y, env, weight)
+    target = target_of(data, task)
+    values, name = checked_predictions(data, target), loss_name(loss, target)
+    risks = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
+    low, high = risks.ends()
+    return EnvironmentResult(
+        value=float(np.var(risks.value)),
+        interval=quadratic_interval(risks.value, risks.spread, centred=True),
+        per_environment=estimates(data.labels, risks.value, np.maximum(low, 0.0), high),
+        worst=data.labels[int(np.argmax(risks.value))],
+        unit=UNITS[name],
+        notes=_bias_notes(risks) + (log_loss_notes(values, target) if name == "log" else ()) + few_rows_notes(data),
+    )
+
+
+def _bias_notes(risks: EnvironmentMeans) -> tuple[str, ...]:
+    value = float(np.var(risks.value))
+    bias = float(np.mean(risks.squared_error) * (1.0 - 1.0 / len(risks.value)))
+    if not np.isfinite(bias):
+        return ("No interval: an environment's weights sum to 1 or less, so its noise cannot be estimated.",)
+    if bias == 0.0:
+        return ()
+    if bias >= value:
+        return (f"Sampling noise alone adds about {bias:.3g} to this number: that explains all of it.",)
+    return (f"Sampling noise alone adds about {bias:.3g} to this number; without it {value - bias:.3g} is left.",)

@@ -1,0 +1,103 @@
+"""The risk in the environment where the predictions do worst."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from invariscope.criteria.predictions.environment_means import (
+    TAIL,
+    EnvironmentMeans,
+    environment_means,
+    estimates,
+    few_rows_notes,
+)
+from invariscope.criteria.predictions.risks import UNITS, checked_predictions, log_loss_notes, loss_name, row_losses
+from invariscope.criteria.registry import criterion
+from invariscope.results import EnvironmentResult
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import target_of
+
+
+@criterion(
+    title="Risk in the worst environment",
+    needs={"predictions", "target"},
+    better="lower",
+    tells="How large the mean loss is where the predictions do worst among the environments at hand.",
+    cannot_tell="How large it would be in an environment not seen, nor whether the worst one is merely noisier.",
+)
+def worst_environment_risk(
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    task: str = "auto",
+    loss: str = "auto",
+    weight: Any = None,
+) -> EnvironmentResult:
+    """How bad does it get in the environment where these predictions do worst?
+
+        R_e = mean loss in environment e,    value = max_e R_e
+
+    Parameters
+    ----------
+    predictions : (n,) or (n, K) array, or :class:`Environments` that hold them as ``X``
+        Numbers for a numeric target; for two classes the probability of the second one, (n,), or of both, (n, 2);
+        for K classes (n, K) probabilities in the order of the sorted classes.
+    y, env, weight : (n,) arrays
+        Target, environment and, if wanted, how many rows each row stands for.
+    task : "auto", "regression" or "classification"
+    loss : "auto", "squared", "absolute", "log" or "zero_one"
+        "auto" is the squared error for numbers and the log-loss for classes.
+
+    Returns
+    -------
+    EnvironmentResult
+        ``per_environment``: the risk R_e with a 95 % interval (Student's t; Wilson's for shares of errors);
+        ``interval``: 95 % for the true maximum, allowing for the choice of the largest of E noisy numbers:
+
+            low = max_e lower_e at level 1 − 0.025/E,    high = max_e upper_e at level 0.975
+
+        The low end is too high only if some lower_e is (at most E · 0.025/E); the high end is too low only if that
+        of the truly worst environment is (at most 0.025). With many environments it is therefore wide to the right.
+
+    The largest of several noisy means tends to be too large itself; the interval allows for it, the value does not.
+    It cannot tell how bad an unseen environment would be.
+
+    >>> import numpy as np
+    >>> result = worst_environment_risk([0.9, 0.2, 0.8, 0.6], [1, 0, 1, 0], ["a", "a", "b", "b"])
+    >>> round(result.value, 4), result.worst, result.unit
+    (0.5697, 'b', 'log-loss (nats)')
+    """
+    data = Environments.of(predictions, y, env, weight)
+    target = target_of(data, task)
+    values, name = checked_predictions(data, target), loss_name(loss, target)
+    risks = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
+    low, high = risks.ends()
+    lower_ends, _ = risks.ends(TAIL / len(data))
+    worst = int(np.argmax(risks.value))
+    return EnvironmentResult(
+        value=float(risks.value[worst]),
+        # every loss is 0 or more; one environment without an interval leaves the maximum without one (NaN spreads)
+        interval=(float(np.maximum(lower_ends.max(), 0.0)), float(high.max())),
+        per_environment=estimates(data.labels, risks.value, np.maximum(low, 0.0), high),
+        worst=data.labels[worst],
+        unit=UNITS[name],
+        notes=_rival_notes(data, risks, worst)
+        + (log_loss_notes(values, target) if name == "log" else ())
+        + few_rows_notes(data),
+    )
+
+
+def _rival_notes(data: Environments, risks: EnvironmentMeans, worst: int) -> tuple[str, ...]:
+    """Which other environments could be the worst one: those whose risk is within noise of it."""
+    if not np.isfinite(risks.spread).all():
+        return ("No interval: an environment's weights sum to 1 or less, so its noise cannot be estimated.",)
+    noise = np.sqrt(risks.spread**2 + risks.spread[worst] ** 2)
+    close = risks.value + 2.0 * noise >= risks.value[worst]
+    rivals = [str(label) for k, label in enumerate(data.labels) if close[k] and k != worst]
+    if not rivals:
+        return ()
+    names = ", ".join(rivals[:5]) + (f" and {len(rivals) - 5} more" if len(rivals) > 5 else "")
+    return (f"Which environment is worst is not certain: {names} cannot be told from it.",)

@@ -1,0 +1,1 @@
+"""Shared-head regret: what one head for all environments costs over heads of their own, and its score test."""

@@ -1,0 +1,118 @@
+"""Intervals for a quantity that is zero under invariance and quadratic around it, so that plain normal theory fails.
+
+The excess loss of environment e under the shared head is, to second order,
+
+    T(τ) = τ² + τ · linear + quadratic,    τ² = true excess,
+
+where ``linear`` is the usual (delta-method) noise, which vanishes with τ, and ``quadratic`` = ½ ξᵀ H_e ξ − its mean is
+the noise of fitting the heads, ξ = shared − own head, which is what is left at τ = 0. Both are simulated from the
+additive statistics, jointly for all environments. An end of the interval is the true value under which the observed
+one would be just as extreme as allowed (test inversion), which is right at zero, far from it, and in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from invariscope.criteria.regret.shared_head import SharedHead
+from invariscope.heads.linear_algebra import spectrum
+from invariscope.results import Floats
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Simulated noise of the excess: ``linear`` and ``quadratic`` (B, ...), both in units of loss."""
+
+    linear: Floats
+    quadratic: Floats
+
+
+def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[Draws, Floats]:
+    """Noise of the excess loss of every environment, (B, E), and the in-sample excess it is scaled by, (E,).
+
+    ``linear`` belongs to τ = √(in-sample excess).
+    """
+    environments, size = fit.gradient.shape
+    per_row = 1.0 / fit.rows
+    in_sample = np.maximum((fit.losses[:, 0] - fit.losses[:, 1]) * per_row, 1e-300)
+    difference = fit.shared.theta - fit.own.theta
+    slope = np.einsum("epq,eq,e->ep", fit.hessian, difference, per_row)
+
+    # loss(shared) − (1 + regret) loss(own) and loss(own) fluctuate jointly with the gradients: regress them on those
+    part = spectrum(fit.centred_outer)
+    root = part.root()
+    basis = np.tile(np.array([[1.0, 0.0], [0.0, 1.0]]), (environments, 1, 1))
+    basis[:, 0, 1] = -fit.shared_risk / fit.own_risk
+    sums = np.einsum("ejk,ek->ej", basis, fit.losses)
+    squares = np.einsum("ejk,ekl,eml->ejm", basis, fit.squares, basis)
+    variance = squares - np.einsum("ej,ek,e->ejk", sums, sums, per_row)
+    covariance = np.einsum("ejk,ekp->ejp", basis, fit.loss_gradient)
+    covariance -= np.einsum("ej,ep,e->ejp", sums, fit.gradient, per_row)
+    along = np.einsum("epr,ekp->ekr", part.inverse_root(), covariance)
+    # what is left over may come out slightly negative where J was steadied: nothing is left then, in any unit of loss
+    unit = np.sqrt(np.einsum("ejj->ej", variance))
+    unit[unit == 0] = 1.0
+    left = (variance - np.einsum("ejr,ekr->ejk", along, along)) / unit[:, :, None] / unit[:, None, :]
+    values, vectors = np.linalg.eigh(left)
+    rest = unit[:, :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    # a larger own loss lowers the environment's weight in the shared head: H⁻¹ a_e g_e per unit of relative change
+    reweigh = np.einsum("pq,e,eq->ep", fit.inverse, fit.weights, fit.gradient)
+    # the noise level itself is estimated, from as many rows as are left when the own head is fitted (F, not χ²)
+    spare = np.maximum(fit.rows - fit.rank, 1.0)
+
+    common = fit.own_share
+    linear, quadratic = np.empty((draws, environments)), np.empty((draws, environments))
+    batch = max(1, int(2e7 // (environments * size)))
+    for start in range(0, draws, batch):
+        rows = slice(start, min(start + batch, draws))
+        noise = rng.standard_normal((rows.stop - rows.start, environments, size))
+        gradients = np.einsum("ber,epr->bep", noise, root, optimize=True)
+        shared = -np.einsum("e,bep,pq->bq", fit.weights, gradients, fit.inverse, optimize=True)
+        # gradients at the own head: the share of J_e that is theirs, and as much in common with the shared head's
+        apart = np.einsum("ber,epr->bep", rng.standard_normal(noise.shape), root, optimize=True)
+        of_own = gradients * common[:, None] + apart * np.sqrt(common * (1.0 - common))[:, None]
+        own = -np.einsum("bep,epq->beq", of_own, fit.own_inverse, optimize=True)
+        shift = shared[:, None] - own
+        curved = np.einsum("bep,epq->beq", shift, fit.hessian, optimize=True)
+        raw = 0.5 * np.einsum("beq,beq->be", curved, shift) * per_row
+        quadratic[rows] = raw * spare / rng.chisquare(spare, raw.shape) - fit.noise_excess
+        losses = np.einsum("ber,ekr->bek", noise, along) * per_row[:, None]
+        losses += np.einsum("bej,ekj->bek", rng.standard_normal((*raw.shape, 2)), rest) * per_row[:, None]
+        moved = shared + np.einsum("be,ep->bp", losses[:, :, 1] / (fit.losses[:, 1] * per_row), reweigh)
+        linear[rows] = np.einsum("bp,ep->be", moved, slope) + losses[:, :, 0]
+    return Draws(linear, quadratic), in_sample
+
+
+def invert(draws: Draws, scale: float, observed: float, tail: float = LEVEL / 2) -> tuple[float, float]:
+    """The interval of the true value whose two ends each miss with probability ``tail``.
+
+    ``draws`` are (B,); ``linear`` belongs to τ² = ``scale``. Below zero, where no true value can be, the interval goes
+    on as that of a shift, so that it keeps its coverage at zero.
+    """
+    unit = draws.linear / np.sqrt(scale)
+
+    def quantile(tau: float, level: float) -> float:
+        values = tau**2 + tau * unit + draws.quadratic
+        return float(np.quantile(values, level))
+
+    def solve(level: float) -> float:
+        """The τ² at which the given quantile of T(τ) is what was observed."""
+        at_zero = quantile(0.0, level)
+        if at_zero >= observed:
+            return observed - at_zero
+        low, high = 0.0, np.sqrt(max(observed - at_zero, scale))
+        while quantile(high, level) < observed:
+            low, high = high, 2 * high
+        for _ in range(40):
+            middle = (low + high) / 2
+            if quantile(middle, level) < observed:
+                low = middle
+            else:
+                high = middle
+        return float(high**2)
+
+    return solve(1.0 - tail), solve(tail)

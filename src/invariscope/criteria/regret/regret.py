@@ -1,0 +1,274 @@
+"""Shared-head regret: what it costs each environment that one head serves them all."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from invariscope.criteria.registry import criterion
+from invariscope.criteria.regret.interval import Draws, draw_excess, invert
+from invariscope.criteria.regret.score_test import score_test
+from invariscope.criteria.regret.shared_head import SharedHead, fit_shared_head
+from invariscope.errors import InputError
+from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss
+from invariscope.heads.linear_algebra import spectrum
+from invariscope.heads.losses import loss_of
+from invariscope.results import Estimate, Floats, RegretResult
+from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.environments import Environments
+from invariscope.rows.moments import moments_of
+from invariscope.rows.resampling import generator, pvalue, refuse_too_few
+from invariscope.rows.targets import Target, target_of
+
+LEVEL = "(overall level)"
+MOST_DRAWS = 10_000
+SPARE_ROWS = 5  # rows an environment must have beyond the parameters of its own head
+
+
+@criterion(
+    title="Shared-head regret",
+    needs={"representation", "target"},
+    better="lower",
+    tells="Extra loss an environment bears because all share one head; 0 when one head is best everywhere.",
+    cannot_tell="Anything about environments that are not in the data, or about heads richer than linear ones.",
+)
+def regret(
+    Z: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    task: str = "auto",
+    folds: int = 5,
+    n_boot: int = 999,
+    seed: int = 0,
+    weight: Any = None,
+) -> RegretResult:
+    """How much more each environment loses under one shared head than under its own.
+
+        regret_e = R_e(w*) / R_e(w_e*) − 1,   w_e* = best linear head in e,   w* = argmin_w Σ_e R_e(w) / R_e(w_e*)
+
+    0 exactly when one head is optimal in every environment, which is the papers' definition of an invariant
+    representation. It does not change when z or y are shifted or scaled, and it needs no overlap between environments.
+
+    Both risks are in-sample losses plus their optimism, estimated from the sandwich Σ ggᵀ with leverage-corrected
+    residuals; for squared loss R_e(w_e*) is the mean of residual × leave-one-out residual, exactly unbiased under
+    constant noise. (Plain cross-fitting charges the own head for its estimation noise and hides real differences.)
+    Values below 0 are sampling noise around 0. The p-value is that of the score test of "one head serves all".
+
+    Parameters
+    ----------
+    Z : (n, d) representation, or an :class:`~invariscope.Environments` (then ``y`` and ``env`` are left out)
+    y : (n,) target
+    env : (n,) environment labels
+    task : "auto", "regression" or "classification"
+    folds : folds for ``explained``, which is judged on rows the shared head has not seen
+    n_boot : draws for the intervals and for the score test's null
+    weight : rows each row stands for
+
+    Returns
+    -------
+    RegretResult
+        ``value`` is the mean over environments with its 95 % ``interval``; ``per_environment`` maps labels to
+        estimates; ``worst_interval`` bounds the largest regret, adjusted for having looked for it; ``explained`` is the
+        share of the target's variance (or log-loss) the shared head removes on rows it has not seen, and
+        ``explained_own`` what own heads remove of that within environments; ``pairs[a, b]`` is the extra loss in a if
+        the head of b served it; ``drivers[e, j]`` the part of regret_e carried by ``columns[j]``.
+
+    What it cannot tell: how an environment outside the data behaves, whether a richer head would serve all, and
+    whether the representation predicts anything (see ``explained``).
+
+    References: Definition 2.1 of "Measuring invariance in representation learning"; MacKinnon and White (1985) for the
+    leverage correction; Takeuchi (1976) for the optimism; Ledoit and Wolf (2004) for the shrinkage of Σ ggᵀ.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, env = rng.normal(size=(600, 2)), np.repeat(["north", "south"], 300)
+    >>> y = z[:, 0] + np.where(env == "north", 1, -1) * z[:, 1] + rng.normal(size=600)
+    >>> result = regret(z, y, env)
+    >>> print(f"{result.value:.2f} p = {result.pvalue:.3f}")
+    0.81 p = 0.001
+    """
+    data = Environments.of(Z, y, env, weight)
+    target = target_of(data, task)
+    refuse_too_few(folds, n_boot)
+    refuse_too_few_rows(data, target)
+    with one_blas_thread():
+        return _measured(data, target, folds, n_boot, seed)
+
+
+def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed: int) -> RegretResult:
+    if target.task == "regression":
+        moments_of(data, target, folds)  # one pass now serves every head below, whole or with a fold left out
+    fit = fit_shared_head(data, target)
+    usable, own_risk = fit.usable, fit.own_risk
+    excess = fit.excess
+    value = np.where(usable, excess / np.where(usable, own_risk, 1.0), np.nan)
+
+    interval_rng, test_rng = generator(seed).spawn(2)
+    # the interval of the largest regret looks further into the tail, the more environments there are
+    draws, scale = draw_excess(fit, min(max(n_boot, 200 * len(data)), MOST_DRAWS), interval_rng)
+    statistic, null = score_test(fit, n_boot, test_rng)
+    per_environment, worst, worst_interval = _estimates(data, value, excess, own_risk, draws, scale)
+    mean, mean_interval = _mean_over_environments(value, own_risk, usable, draws, scale)
+    reported = loss_of(target).reported
+    return RegretResult(
+        value=mean,
+        interval=mean_interval,
+        pvalue=pvalue(statistic, null),
+        per_environment=per_environment,
+        worst=worst,
+        worst_interval=worst_interval,
+        explained=_explained(data, target, fit, folds),
+        explained_own=1.0 - float(own_risk @ data.rows) / float(_constant_loss(data, target, pooled=False)),
+        task=target.task,
+        labels=data.labels,
+        columns=(*data.columns, LEVEL),
+        rows=data.rows,
+        shared_loss=reported * fit.shared_risk,
+        own_loss=reported * own_risk,
+        pairs=_pairs(data, target, fit),
+        drivers=_drivers(fit),
+        statistic=statistic,
+        null=null,
+        notes=_notes(data, target, fit),
+    )
+
+
+def refuse_too_few_rows(data: Environments, target: Target) -> None:
+    """An environment needs more rows than a head of its own has parameters."""
+    needed = data.blocks.width * max(1, len(target.classes) - 1) + SPARE_ROWS
+    short = [k for k, rows in enumerate(data.rows) if rows < needed]
+    if short:
+        others = ", ".join(str(data.labels[k]) for k in short[1:6]) + (", ..." if len(short) > 6 else "")
+        also = f" (too few also: {others})" if others else ""
+        first = f"{data.name(data.labels[short[0]])} has {data.rows[short[0]]:.0f} rows{also}"
+        some_left = len(data) - len(short) >= 2
+        remedy = "Drop it, merge it with another, or use fewer columns."
+        if len(short) == len(data):
+            remedy = "Use fewer columns: choose some, or audit a model whose representation has fewer."
+        raise InputError(
+            f"{first}, but a head of its own on {data.X.shape[1]:,} columns needs at least {needed:,}. {remedy}",
+            environments=[data.labels[k] for k in short] if some_left else (),
+        )
+
+
+def _estimates(
+    data: Environments, value: Floats, excess: Floats, own_risk: Floats, draws: Draws, scale: Floats
+) -> tuple[dict[Any, Estimate], Any, tuple[float, float]]:
+    """Every environment's regret, which is worst, and an interval for the largest of them.
+
+    The largest regret is above each environment's lower end; having looked at E of them, the lower end is taken at
+    level α / 2E. It is below the largest upper end, for which no adjustment is needed.
+    """
+    count = len(draws.linear)
+    strict = min(0.025, max(0.025 / len(data), 5 / (count + 1)))
+    low, per_environment = [], {}
+    for e, label in enumerate(data.labels):
+        if math.isnan(value[e]):
+            per_environment[label] = Estimate(math.nan)
+            low.append(math.nan)
+            continue
+        single = Draws(draws.linear[:, e], draws.quadratic[:, e])
+        ends = np.array(invert(single, scale[e], excess[e])) / own_risk[e]
+        per_environment[label] = Estimate(float(value[e]), (float(ends[0]), float(ends[1])))
+        low.append(invert(single, scale[e], excess[e], strict)[0] / own_risk[e])
+    if np.isnan(value).all():
+        return per_environment, data.labels[0], (math.nan, math.nan)
+    high = max(estimate.interval[1] for estimate in per_environment.values() if not math.isnan(estimate.value))
+    return per_environment, data.labels[int(np.nanargmax(value))], (float(np.nanmax(low)), high)
+
+
+def _mean_over_environments(
+    value: Floats, own_risk: Floats, usable: np.ndarray[Any, np.dtype[np.bool_]], draws: Draws, scale: Floats
+) -> tuple[float, tuple[float, float]]:
+    if not usable.any():
+        return math.nan, (math.nan, math.nan)
+    share = usable / np.where(usable, own_risk, 1.0) / usable.sum()
+    mean = float(np.mean(value[usable]))
+    return mean, invert(Draws(draws.linear @ share, draws.quadratic @ share), float(scale @ share), mean)
+
+
+def _explained(data: Environments, target: Target, fit: SharedHead, folds: int) -> float:
+    """Share of the loss of the best constant that the shared head removes on rows it has not seen."""
+    heads = fit_shared(data, target, fit.weights, fit.shared.theta[0], folds=folds, tolerance=1e-6)
+    lost = float(held_out_loss(data, target, heads.theta).sum())
+    return 1.0 - lost / _constant_loss(data, target, pooled=True)
+
+
+def _constant_loss(data: Environments, target: Target, *, pooled: bool) -> float:
+    """Summed loss of the best constant prediction, one for all environments or one for each."""
+    ends = data.offsets[[0, -1]] if pooled else data.offsets
+    return sum(_loss_of_constant(data, target, slice(a, b)) for a, b in pairwise(ends))
+
+
+def _loss_of_constant(data: Environments, target: Target, rows: slice) -> float:
+    y, weight = target.values[rows], None if data.weight is None else data.weight[rows]
+    if target.task == "regression":
+        centred = y - np.average(y, weights=weight)
+        return 0.5 * float(centred @ centred if weight is None else weight @ centred**2)
+    counts = np.bincount(y.astype(np.intp), weight)
+    return float(-counts @ np.log(counts / counts.sum()))
+
+
+def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
+    """Relative extra loss in environment a under the head of b, freed from the estimation noise of b's head."""
+    dispersion = 2 * fit.own_optimism / fit.rank  # J_b ≈ dispersion · H_b
+    noise = 0.5 * np.einsum("apq,bqp->ab", fit.hessian, fit.own_inverse, optimize=True) * dispersion
+    risk = (cross_losses(data, target, fit.own.theta) - noise) / fit.rows[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pairs = risk / fit.own_risk[:, None] - 1.0
+    pairs[~fit.usable] = np.nan
+    np.fill_diagonal(pairs, 0.0)
+    return np.asarray(pairs)
+
+
+def _drivers(fit: SharedHead) -> Floats:
+    """Regret by column, (E, d + 1) with the overall level last: ½ d_j (H_e d)_j, summed over scores, less its noise.
+
+    d = H_e⁻¹ g_e, the step from the shared head towards the environment's own (all of it for squared loss; for classes
+    own heads may be far off in rare categories). Columns are centred within the environment: the level is what is left.
+    """
+    environments, size = fit.own.theta.shape
+    p = size // fit.n_scores
+    step = np.einsum("epq,eq->ep", fit.shared_inverse, fit.gradient)
+    difference = step.reshape(environments, -1, p)
+    hessian = fit.shared.hessian.reshape(environments, -1, p, difference.shape[1], p)
+    noise = fit.difference_noise.reshape(hessian.shape)
+    mass = np.einsum("ekk->e", hessian[:, :, 0, :, 0])
+    centre = np.einsum("ekpk->ep", hessian[:, :, :, :, 0]) / mass[:, None]
+    to_centred = np.tile(np.eye(p), (environments, 1, 1))  # θ on (1, z) → θ on (1, z − centre)
+    to_centred[:, 0, 1:] = centre[:, 1:]
+    back = np.tile(np.eye(p), (environments, 1, 1))
+    back[:, 0, 1:] = -centre[:, 1:]
+    moved = np.einsum("epq,ekq->ekp", to_centred, difference)
+    curved = np.einsum("eqp,ekqls,esr,elr->ekp", back, hessian, back, moved, optimize=True)
+    curved_noise = np.einsum("eqp,ekqls,elskt,ept->ekp", back, hessian, noise, to_centred, optimize=True)
+    parts = 0.5 * np.sum(moved * curved - curved_noise, axis=1) / (fit.rows * fit.own_risk)[:, None]
+    # the quadratic is an approximation: keep its proportions, make the parts add up to the regret
+    found, whole = fit.excess / fit.own_risk, parts.sum(axis=1)
+    parts *= np.where(found * whole > 0, found / np.where(whole == 0, 1.0, whole), 1.0)[:, None]
+    parts[~fit.usable] = np.nan
+    return np.concatenate([parts[:, 1:], parts[:, :1]], axis=1)
+
+
+def _notes(data: Environments, target: Target, fit: SharedHead) -> tuple[str, ...]:
+    notes = []
+    if not fit.usable.all():
+        names = ", ".join(str(label) for label, ok in zip(data.labels, fit.usable, strict=True) if not ok)
+        why = "makes no error" if target.task == "regression" else "separates the classes perfectly"
+        notes.append(f"No regret for {names}: its own head {why} there, so there is no loss to compare with.")
+    if not (fit.own.converged and fit.shared.converged):
+        notes.append("A head was still moving after 100 Newton steps: losses and regrets may be slightly too large.")
+    free = fit.own.theta.shape[1] - (data.blocks.width if len(target.classes) > 2 else 0)
+    pooled = spectrum(np.einsum("epq->pq", fit.shared.hessian))
+    missing = free - int(pooled.rank)
+    if missing > 0:
+        constant = [name for name, scale in zip(data.columns, np.ptp(data.X, axis=0), strict=True) if scale == 0]
+        named = f" ({', '.join(constant[:5])}{', ...' if len(constant) > 5 else ''})" if constant else ""
+        notes.append(
+            f"{missing} parameters of the head are redundant: columns that are constant{named}, follow from others (as "
+            "one-hot columns do) or hold rows of one class only. No effect."
+        )
+    return tuple(notes)

@@ -1,0 +1,225 @@
+"""Everything the regret, its interval and the score test need: own heads, the shared head, and how noisy both are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from invariscope.heads.fit import SEPARATED, Heads, capped, fit_own, fit_shared
+from invariscope.heads.linear_algebra import Spectrum, spectrum
+from invariscope.heads.losses import loss_of, score_rows
+from invariscope.results import Floats
+from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target
+
+UNNOTICED = 5e-4  # mean leverage below which leave-one-out changes a squared-loss regret by less than 0.0001
+
+
+@dataclass(frozen=True)
+class SharedHead:
+    """Own heads and the shared head of all environments, with sums over rows.
+
+    ``weights`` (E,) are a_e = 1 / (n_e R_e(own)), so that Σ_e a_e Σ_i loss_i is the shared objective. ``outer`` (E,
+    P, P) is J_e = Σ g gᵀ and ``gradient`` (E, P) is Σ g, g the row gradients at the shared head; J_e is
+    leverage-corrected and steadied. ``hessian`` (E, P, P) is H_e, midway between both heads, with its ``rank`` and
+    its inverse ``own_inverse``; ``shared_inverse`` is that of H_e at the shared head. ``losses`` (E, 2) are the
+    summed losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient`` (E,
+    2, P) = Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``own_share`` (E,) the squared
+    residuals of the own head as a share of those of the shared one; ``usable`` (E,) says whose own head makes any
+    error to compare with.
+    """
+
+    rows: Floats
+    n_scores: int
+    squared: bool
+    weights: Floats
+    own: Heads
+    shared: Heads
+    hessian: Floats
+    rank: np.ndarray[tuple[int], np.dtype[np.intp]]
+    own_inverse: Floats
+    shared_inverse: Floats
+    inverse: Floats
+    outer: Floats
+    gradient: Floats
+    losses: Floats
+    squares: Floats
+    loss_gradient: Floats
+    own_optimism: Floats
+    own_share: Floats
+    usable: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    @cached_property
+    def own_risk(self) -> Floats:
+        """R_e(w_e*): in-sample loss plus optimism, per row."""
+        return (self.losses[:, 1] + self.own_optimism) / self.rows
+
+    @cached_property
+    def noise_excess(self) -> Floats:
+        """What estimation noise alone makes of the in-sample excess: ½ tr(H_e Cov(w* − w_e)) / n_e."""
+        return np.asarray(0.5 * np.einsum("epq,eqp->e", self.hessian, self.difference_noise) / self.rows)
+
+    @cached_property
+    def excess(self) -> Floats:
+        """R_e(w*) − R_e(w_e*): the in-sample difference less what estimation noise alone would make of it.
+
+        Squared loss: a row pulls the shared head towards itself by its whole residual, misfit included. (For classes
+        that term is offset by others of its order; simulations say to leave it out.)
+        """
+        difference = (self.losses[:, 0] - self.losses[:, 1]) / self.rows - self.noise_excess
+        if not self.squared:
+            return difference
+        pull = self.weights * np.einsum("pq,eqp->e", self.inverse, self.centred_outer) / self.rows
+        return np.asarray(difference + (1.0 - self.own_share) * pull)
+
+    @cached_property
+    def shared_risk(self) -> Floats:
+        """R_e(w*), per row."""
+        return self.own_risk + self.excess
+
+    @cached_property
+    def centred_outer(self) -> Floats:
+        """J_e about its mean: the covariance of a sum of gradients also where the mean gradient is not zero."""
+        return np.asarray(self.outer - np.einsum("ep,eq,e->epq", self.gradient, self.gradient, 1.0 / self.rows))
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Sandwich covariance of the shared head, H⁻¹ (Σ a_e² J_e) H⁻¹."""
+        middle = np.einsum("e,epq->pq", self.weights**2, self.centred_outer)
+        return np.asarray(self.inverse @ middle @ self.inverse)
+
+    @cached_property
+    def difference_noise(self) -> Floats:
+        """Covariance of (shared − own head) in every environment: (E, P, P).
+
+        J_e belongs to the shared head, whose residuals hold its misfit as well; of that only ``own_share`` is noise of
+        the own head, and as much is common to both.
+        """
+        of_own = self.own_share[:, None, None] * self.centred_outer
+        own = self.own_inverse @ of_own @ self.own_inverse
+        both = self.weights[:, None, None] * (self.inverse @ of_own @ self.own_inverse)
+        return np.asarray(self.covariance + own - both - np.swapaxes(both, -1, -2))
+
+
+def fit_shared_head(data: Environments, target: Target) -> SharedHead:
+    """Fit own heads and the shared head, then collect their noise in one more pass over the rows."""
+    own = fit_own(data, target)
+    risk = own.loss / data.rows
+    floor = 1e-12 * float(np.var(target.values)) if target.task == "regression" else SEPARATED
+    usable = risk > floor
+    # an environment whose own head makes no error would take over the shared head: it gets the weight of the next best
+    weights = 1.0 / (data.rows * np.where(usable, risk, risk[usable].min() if usable.any() else 1.0))
+    shared = fit_shared(data, target, weights)
+    # class heads: an over-fitted own head has too little curvature, the shared head too much where they differ
+    hessian = (own.hessian + shared.hessian) / 2
+    midway, at_shared = spectrum(hessian), spectrum(shared.hessian)
+    own_factor = spectrum(own.hessian).inverse_root()
+    factor = spectrum(np.einsum("e,epq->pq", weights, shared.hessian)).inverse_root()
+    sums = _collect(data, target, own, shared, own_factor, factor, weights)
+    return SharedHead(
+        rows=data.rows,
+        n_scores=loss_of(target).n_scores,
+        squared=target.task == "regression",
+        weights=weights,
+        own=own,
+        shared=shared,
+        hessian=hessian,
+        rank=midway.rank,
+        own_inverse=midway.inverse(),
+        shared_inverse=at_shared.inverse(),
+        inverse=factor @ factor.T,
+        outer=_steadied(sums["outer"], shared.hessian, at_shared, sums["length_squares"], data.rows),
+        gradient=sums["gradient"],
+        losses=sums["losses"],
+        squares=sums["squares"],
+        loss_gradient=sums["loss_gradient"],
+        own_optimism=sums["own_optimism"],
+        own_share=np.minimum(1.0, sums["residual_squares"][:, 1] / sums["residual_squares"][:, 0]),
+        usable=usable,
+    )
+
+
+def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Floats, rows: Floats) -> Floats:
+    """J_e drawn towards a multiple of H_e as far as its own noise warrants (Ledoit and Wolf's shrinkage, H_e-whitened).
+
+    For a well-specified head with constant noise J_e is proportional to H_e; a raw J_e of few rows is correlated with
+    the gradient it is to judge (class heads reject twice as often as they should with 25 parameters and 200 rows).
+    As rows grow the weight of H_e goes to 0 unless it is right. A column without curvature has no noise either.
+    """
+    outer = outer * ((part.scale > 0)[:, :, None] & (part.scale > 0)[:, None, :])
+    factor = part.inverse_root()
+    whitened = np.swapaxes(factor, -1, -2) @ outer @ factor
+    size = np.sum(whitened**2, axis=(-1, -2))
+    dispersion = np.trace(whitened, axis1=-2, axis2=-1) / part.rank
+    distance = size - part.rank * dispersion**2
+    share = np.clip((length_squares - size / rows) / np.where(distance > 0, distance, np.inf), 0.0, 1.0)
+    return np.asarray(outer + share[:, None, None] * (dispersion[:, None, None] * hessian - outer))
+
+
+def _collect(
+    data: Environments,
+    target: Target,
+    own: Heads,
+    shared: Heads,
+    own_factor: Floats,
+    factor: Floats,
+    weights: Floats,
+) -> Sums:
+    loss = loss_of(target)
+    size = own.theta.shape[1]
+
+    def collect(environment: int, rows: slice) -> Sums:
+        sums: Sums = {
+            "outer": np.zeros((size, size)),
+            "gradient": np.zeros(size),
+            "losses": np.zeros(2),
+            "squares": np.zeros((2, 2)),
+            "loss_gradient": np.zeros((2, size)),
+            "own_optimism": np.zeros(()),
+            "length_squares": np.zeros(()),
+            "residual_squares": np.zeros(2),
+        }
+        heads = np.concatenate([both.theta[environment].reshape(loss.n_scores, -1) for both in (shared, own)])
+        pull = np.sqrt(weights[environment]) * factor
+        own_mean = np.count_nonzero(own_factor[environment].any(axis=0)) / data.rows[environment]
+        pull_mean = float(np.sum((shared.hessian[environment] @ pull) * pull)) / data.rows[environment]
+        many = loss.name == "squared" and own_mean < UNNOTICED
+        scratch = np.empty((min(BLOCK_ROWS, rows.stop - rows.start), size))
+        for block, design in data.blocks.designs(rows):
+            y = target.values[block]
+            both_scores = design @ heads.T
+            scores, own_scores = both_scores[:, : loss.n_scores], both_scores[:, loss.n_scores :]
+            residual, own_residual = loss.residual(scores, y), loss.residual(own_scores, y)
+            values = np.stack([loss.value(scores, y), loss.value(own_scores, y)])
+            own_squares = np.einsum("ij,ij->i", own_residual, own_residual)
+            if many:  # what single rows weigh in the fits is past noticing: the mean does
+                leverage, length = np.full(1, own_mean), own_squares * own_mean
+            else:  # leverages only correct other numbers, by a few per cent: single precision halves the dearest step
+                single = design.astype(np.float32)
+                leverage, length = loss.leverage(own_factor[environment], single, own_scores, own_residual)
+            length /= 1.0 - capped(leverage)
+            own_squares /= 1.0 - capped(leverage)
+            leverage = np.full(1, pull_mean) if many else loss.leverage(pull, single, scores, residual)[0]
+            correction = 1.0 / np.sqrt(1.0 - capped(leverage))
+            counted, weight = values, np.ones(1)
+            if data.weight is not None:
+                weight = data.weight[block]
+                counted, correction = values * weight, correction * np.sqrt(weight)
+            sums["losses"] += counted.sum(axis=1)
+            sums["squares"] += counted @ values.T
+            sums["own_optimism"] += 0.5 * (length * weight).sum()
+            sums["length_squares"] += (length**2 * weight).sum()
+            squares = np.einsum("ij,ij->i", residual, residual) / (1.0 - capped(leverage))
+            sums["residual_squares"] += [(squares * weight).sum(), (own_squares * weight).sum()]
+            per_row = [residual * weight[:, None], *(residual * loss_of_row[:, None] for loss_of_row in counted)]
+            gradients = (np.concatenate(per_row, axis=1).T @ design).reshape(3, size)
+            sums["gradient"] += gradients[0]
+            sums["loss_gradient"] += gradients[1:]
+            scaled = score_rows(design, residual * correction[:, None], scratch)
+            sums["outer"] += scaled.T @ scaled
+        return sums
+
+    return sum_by_environment(collect, data.offsets)

@@ -1,0 +1,282 @@
+"""Transport gap: by how much the mean outcome of one environment would move under the relation of another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from invariscope.criteria.registry import criterion
+from invariscope.criteria.regret.interval import LEVEL, Draws, invert
+from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
+from invariscope.criteria.transport.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
+from invariscope.ratios.density_ratio import DensityRatio, ratio_for
+from invariscope.ratios.estimator import Units, rows_of
+from invariscope.results import Floats, Overlap, TransportGapResult
+from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.environments import Environments
+from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
+from invariscope.rows.targets import Target, target_of
+from invariscope.wording import listed, names
+
+FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
+ROWS_PER_FOLD = 10  # with fewer, too little is left to fit on
+APART = 0.5  # of the spreads of two environments together: a distance of their means worth naming
+NO_NOISE = 1e-10  # of the target's spread: a standard error below it is rounding error
+DRAWN_AT_ONCE = 2e7  # numbers
+
+
+@criterion(
+    title="Transport gap",
+    needs={"representation", "target"},
+    better="lower",
+    tells="How far the mean outcome of one environment would move if the relation found in another held there.",
+    cannot_tell=(
+        "Differences that cancel in the mean, and anything where environments do not overlap: those pairs are left out."
+    ),
+)
+def transport_gap(
+    Z: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    predictions: Any = None,
+    ratio: Any = "logistic",
+    folds: int = 5,
+    task: str = "auto",
+    n_boot: int = 999,
+    seed: int = 0,
+    weight: Any = None,
+) -> TransportGapResult:
+    """If the relation between z and y found in one environment held in another, how far would its mean outcome move?
+
+        δ(e, e') = Σ_{i in e'} ρ̂_i r_i / Σ_{i in e'} ρ̂_i − mean_e[ r ],     r = y − f̂_{e'}(z),   ρ̂ = dP_e / dP_e' (z)
+
+    estimates E_e[ m_{e'}(Z) ] − E_e[ Y ], m_{e'}(z) = E[Y | z] in e'. It is 0 for all pairs if E[Y | z] is the same
+    everywhere. This is the published density-ratio criterion (eq. 6 of the DRIC paper) made doubly robust by applying
+    it to residuals: right if either the density ratio or the outcome model is. Both judge rows they have not seen.
+
+    Standard errors come from influence functions, including that of fitting f̂ where the weights leave z unbalanced, so
+    that they also hold where the ratio is wrong but f̂ is not; a wrong f̂ needs a good ratio. ``value`` sums the gaps up:
+
+        value = mean over pairs of (δ̂² − SE²) / variance of y within environments
+
+    0 on average under invariance (so noise may make it negative), whatever the units of y. It is not divided by the gap
+    of a baseline, as DRIC is: where the raw inputs are invariant, that would be a division by 0.
+
+    Parameters
+    ----------
+    Z : (n, d) representation, or an :class:`~invariscope.Environments` (then ``y`` and ``env`` are left out)
+    y : (n,) target
+    env : (n,) environment labels
+    predictions : outcome model of the user's own instead of a linear head per environment, one for all of them: (n,)
+        numbers, or probabilities (n,) or (n, K) for classes; from a model that was not fitted on these rows
+    ratio : estimator of :func:`~invariscope.density_ratio`, a fitted one, or a function from rows to log densities
+    folds : every row is judged by models fitted without its fold
+    task : "auto", "regression" or "classification"
+    n_boot : draws for the p-values and for the interval of ``value``
+    weight : rows each row stands for
+
+    Returns
+    -------
+    TransportGapResult
+        ``pairs[a, b]``, its standard error ``se[a, b]`` and its 95 % ``interval[a, b]`` are for e = ``labels[a]`` under
+        the relation of e' = ``labels[b]``: in units of y, or in probability for classes (with two, that
+        of the second in sorted order). ``pvalue`` is that of "no pair
+        moves", from the largest |δ| / SE; ``pair_pvalues`` allow for having looked at all pairs (the diagonal is 0 with
+        p = 1). With three or more classes ``by_class[a, b]`` has the gap of every class, and ``pairs`` that of the one
+        that moves most for its standard error, ``moving_class``; p-values allow for that choice, intervals do not.
+        ``value_interval`` is that of ``value``; ``outcome`` and ``ratio`` say in words what was fitted. Pairs of too
+        little ``overlap``, or with fewer than 20 effective rows, are NaN and named in ``notes``.
+
+    What it cannot tell: it looks at means only, so relations may differ and cancel (the regret sees that). Where rows
+    of e have no like in e', nothing can say what the relation of e' would do. It extrapolates to no other environment.
+
+    References: "Measuring invariance in representation learning" (DRIC); Robins, Rotnitzky and Zhao (1994) and
+    Chernozhukov et al. (2018) for double robustness and cross-fitting; Satterthwaite (1946) and Wallace (1959) for t.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, env = rng.normal(size=(1600, 2)), np.repeat(["Bern", "Rome"], 800)
+    >>> y = z[:, 0] + 0.5 * (env == "Rome") + rng.normal(size=1600)
+    >>> found = transport_gap(z, y, env)
+    >>> print(np.round(found.pairs, 1) + 0.0)  # under Rome's relation, the mean of y in Bern would be 0.5 higher
+    [[ 0.   0.5]
+     [-0.5  0. ]]
+    >>> found.pvalue
+    0.001
+    """
+    data = Environments.of(Z, y, env, weight)
+    refuse_too_few(folds, n_boot)
+    given = None if predictions is None else as_numbers(predictions)
+    counts = None if data.weight is None else whole(data.weight)
+    if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
+        given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
+        data = data.written_out(counts)
+    target = target_of(data, task)
+    ratio_rng, draw_rng = generator(seed).spawn(2)
+    with one_blas_thread():
+        outcome: OutcomeModels
+        fold, used, notes = _folds(data, target, folds)
+        fitted = ratio_for(data, ratio, folds=fold[fold >= 0] if used > 1 else 0, rng=ratio_rng)
+        if given is None:
+            outcome = fit_linear_heads(data, target, fold, used)
+        else:
+            outcome = given_predictions(data, target, given)
+        gaps = estimate_gaps(data, outcome, data.grouped(fitted.at_rows, "ratio"))
+        return _result(data, target, fitted, outcome, gaps, n_boot, draw_rng, notes)
+
+
+def _folds(data: Environments, target: Target, folds: int) -> tuple[NDArray[np.intp], int, tuple[str, ...]]:
+    """The fold of every row (−1 if it has no weight), by lot, how many there are (perhaps one), and why."""
+    rows = rows_of(data, Units.of(data))
+    sizes = np.diff(rows.offsets)
+    fold = np.full(len(data.X), -1)
+    counted = slice(None) if data.weight is None else data.weight > 0
+    if sizes.min() < ROWS_PER_FOLD * folds:
+        fold[counted] = 0
+        least = data.labels[int(sizes.argmin())]
+        note = f"{data.name(least)} has {sizes.min()} rows, too few to hold some out: models saw the rows they judge."
+        return fold, 1, (note[0].upper() + note[1:],)
+    # rows of the same z but another outcome are different rows
+    fold[counted] = folds_by_content(rows.X, rows.offsets, folds, tie=target.values[counted])
+    return fold, folds, ()
+
+
+def _result(
+    data: Environments,
+    target: Target,
+    fitted: DensityRatio,
+    outcome: OutcomeModels,
+    gaps: Gaps,
+    n_boot: int,
+    rng: np.random.Generator,
+    notes: tuple[str, ...],
+) -> TransportGapResult:
+    count = len(data)
+    diagonal = np.eye(count, dtype=bool)
+    refused = _refused(fitted.overlap)
+    compared = ~(refused | diagonal)
+    variance = _variance_within(data, target)
+    rounding = NO_NOISE * math.sqrt(variance)
+    noise = np.maximum(gaps.se, rounding)
+    # as far out under a normal law as t is under its own (Wallace), so that one null serves all degrees of freedom
+    freedom = gaps.freedom
+    t = np.where(np.abs(gaps.gap) > rounding, np.abs(gaps.gap) / noise, 0.0)
+    normal = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(t**2 / freedom))
+    moving = normal.argmax(axis=2)
+    largest, draws = _draw(gaps, noise, compared, n_boot, rng)
+    squares, bias = (float(np.sum(part[compared] ** 2)) / max(int(compared.sum()), 1) for part in (gaps.gap, gaps.se))
+    value, interval = math.nan, (math.nan, math.nan)
+    if compared.any():
+        value = (squares - bias) / variance
+        unit = Draws(draws.linear / variance, (draws.quadratic - bias) / variance)
+        low, high = invert(unit, max(squares / variance, 1e-300), value)
+        interval = (float(low), float(high))
+
+    def of_moving(values: Floats) -> Floats:
+        picked = np.take_along_axis(values, moving[:, :, None], axis=2)[:, :, 0]
+        return np.where(refused, np.nan, picked)
+
+    pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
+    reach = stdtrit(of_moving(freedom), 1.0 - LEVEL / 2) * se
+    exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
+    several = target.task == "multiclass"
+    return TransportGapResult(
+        value=value,
+        value_interval=interval,
+        pvalue=pvalue(float(normal[compared].max()), largest) if compared.any() else math.nan,
+        labels=data.labels,
+        pairs=pairs,
+        se=se,
+        interval=np.stack([pairs - reach, pairs + reach], axis=2),
+        pair_pvalues=np.where(refused, np.nan, np.where(diagonal, 1.0, (1.0 + exceeded) / (1.0 + len(largest)))),
+        by_class=np.where(refused[:, :, None], np.nan, gaps.gap) if several else None,
+        moving_class=_moving_classes(target, moving, compared) if several else None,
+        overlap=fitted.overlap,
+        task=target.task,
+        statistic=float(normal[compared].max()) if compared.any() else math.nan,
+        null=largest,
+        outcome=outcome.description,
+        ratio=fitted.description,
+        notes=(*notes, *_notes(data, refused, compared), *outcome.notes, *fitted.notes),
+    )
+
+
+def _refused(overlap: Overlap) -> NDArray[np.bool_]:
+    """Pairs that cannot be compared: (E, E)."""
+    out = (np.array(overlap.pair_verdicts) == "none") | (overlap.effective_rows < FEWEST_ROWS)
+    np.fill_diagonal(out, False)
+    return np.asarray(out)
+
+
+def _draw(
+    gaps: Gaps, noise: Floats, compared: NDArray[np.bool_], n_boot: int, rng: np.random.Generator
+) -> tuple[Floats, Draws]:
+    """Draws, (B,), of the largest |δ| / SE if all gaps are 0, and of the noise of the mean δ², free of its units."""
+    if not compared.any():
+        return np.empty(0), Draws(np.empty(0), np.empty(0))
+    largest, linear, quadratic = (np.empty(n_boot) for _ in range(3))
+    batch = max(1, int(DRAWN_AT_ONCE // max(gaps.gap.size, gaps.covariance.shape[1])))
+    for start in range(0, n_boot, batch):
+        rows = slice(start, min(start + batch, n_boot))
+        drawn = gaps.draw(rows.stop - rows.start, rng)[:, compared]
+        largest[rows] = np.abs(drawn / noise[compared]).max(axis=(1, 2))
+        linear[rows] = 2 * np.einsum("bpc,pc->b", drawn, gaps.gap[compared]) / compared.sum()
+        quadratic[rows] = np.einsum("bpc,bpc->b", drawn, drawn) / compared.sum()
+    return largest, Draws(linear, quadratic)
+
+
+def _variance_within(data: Environments, target: Target) -> float:
+    """Variance of y about the means of its environments; of classes, that of their indicators added up."""
+    rows = data.rows
+    if target.task == "regression":
+        weight = np.ones(len(data.X)) if data.weight is None else data.weight
+        mean = np.add.reduceat(weight * target.values, data.offsets[:-1]) / rows
+        return float(weight @ (target.values - mean[data.codes]) ** 2 / rows.sum())
+    classes = len(target.classes)
+    cell = data.codes * classes + target.values.astype(np.intp)
+    share = np.bincount(cell, data.weight, minlength=len(data) * classes).reshape(-1, classes) / rows[:, None]
+    each = float(rows @ (share * (1 - share)).sum(axis=1) / rows.sum())
+    return each / 2 if classes == 2 else each  # two classes have one indicator
+
+
+def _moving_classes(
+    target: Target, moving: NDArray[np.intp], compared: NDArray[np.bool_]
+) -> tuple[tuple[Any, ...], ...]:
+    return tuple(
+        tuple(target.classes[c] if ok else None for c, ok in zip(row, fine, strict=True))
+        for row, fine in zip(moving, compared, strict=True)
+    )
+
+
+def _notes(data: Environments, refused: NDArray[np.bool_], compared: NDArray[np.bool_]) -> tuple[str, ...]:
+    if not refused.any():
+        return ()
+    called = names(data.labels)
+    listing = [f"{called[a]} under the relation of {called[b]}" for a, b in np.argwhere(refused)]
+    more = f" and {len(listing) - 5} more of {len(data) * (len(data) - 1)} pairs" if len(listing) > 6 else ""
+    shown = ", ".join(listing[:5] if more else listing)
+    notes = [f"No gap where rows hardly overlap, or too few are left to stand in for others: {shown}{more}."]
+    apart = _columns_apart(data, refused)
+    if apart:
+        notes.append(f"They lie apart most in {listed(apart)}: leaving such columns out may make them comparable.")
+    if not compared.any():
+        notes.append("No pair of environments can be compared, so there is no gap to sum up.")
+    return tuple(notes)
+
+
+def _columns_apart(data: Environments, refused: NDArray[np.bool_]) -> list[str]:
+    """At most three columns whose means differ most, for their spread, between environments of a refused pair."""
+    counts = np.ones(len(data.X)) if data.weight is None else data.weight
+    centred = data.X - data.blocks.shift
+    mean = np.add.reduceat(counts[:, None] * centred, data.offsets[:-1]) / data.rows[:, None]
+    square = np.add.reduceat(counts[:, None] * centred**2, data.offsets[:-1]) / data.rows[:, None]
+    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+    first, second = np.nonzero(refused)
+    between = np.abs(mean[first] - mean[second])
+    within = np.maximum(spread[first] + spread[second], 1e-9 * np.abs(mean).max(axis=0) + 1e-300)
+    distance = (between / within).max(axis=0)
+    return [data.columns[j] for j in np.argsort(-distance, kind="stable")[:3] if distance[j] > APART]

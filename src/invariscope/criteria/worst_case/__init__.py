@@ -1,0 +1,1 @@
+"""Worst-case loss at a distance: curves for each loss, exact, certified or searched."""

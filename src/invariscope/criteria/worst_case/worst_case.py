@@ -1,0 +1,247 @@
+"""Worst-case loss: how bad it could get in an environment at a given distance from the ones that were seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.criteria.registry import criterion
+from invariscope.criteria.worst_case.curve import shares
+from invariscope.criteria.worst_case.distances import Distances, bins_of, distances
+from invariscope.criteria.worst_case.hinge import hinge
+from invariscope.criteria.worst_case.log_loss import cross_entropy
+from invariscope.criteria.worst_case.margins import Curve, Margins, margins_of
+from invariscope.criteria.worst_case.rows import Rows, codes_of, losses_of, radii_of, residuals_of, rows_of
+from invariscope.criteria.worst_case.searched import Arrays, arrays_of, searched_curve, searched_unit
+from invariscope.criteria.worst_case.squared import squared
+from invariscope.criteria.worst_case.zero_one import zero_one
+from invariscope.errors import InputError
+from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
+from invariscope.results import Floats, WorstCaseResult
+from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.resampling import generator
+
+CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"cross_entropy": cross_entropy, "hinge": hinge, "zero_one": zero_one}
+UNBOUNDED = "The loss is not bounded: its worst case grows without end, so compare radii of a plausible size only."
+SEARCHED = (
+    "The head is not linear: worst points come from a search, so the true worst case may lie above this curve; only "
+    "`upper` bounds it, where it is finite."
+)
+ALL_WRONG = "Every row is wrong (or fitted exactly) where it is, so distances have no natural unit: unit is 0."
+CONSTANT = "The head gives every row the same scores wherever it moves: the curve is flat and there is no unit."
+NO_DISTANCES = "How far the environments are apart is measured for linear heads only."
+LOOSE = 0.03  # relative gap between the bounds that is worth a note
+
+
+@criterion(
+    title="Worst-case loss",
+    needs={"representation", "target", "head"},
+    better="lower",
+    tells="How large the loss could become if rows moved by a given distance in the representation, labels kept.",
+    cannot_tell="Whether such a move is plausible; and a change of the labels themselves is not covered.",
+)
+def worst_case(
+    head: Any,
+    Z: Any,
+    y: Any = None,
+    *,
+    loss: str | Sequence[str] = "auto",
+    radii: Any = None,
+    relative: bool = False,
+    env: Any = None,
+    classes: Sequence[Any] | None = None,
+    weight: Any = None,
+    n_boot: int = 199,
+    seed: int = 0,
+) -> WorstCaseResult:
+    """The largest mean loss over all laws within Wasserstein distance ρ of the rows, as a curve over ρ.
+
+        WC(ρ) = sup { E_P loss(h(z), y) : W₂(P, rows) ≤ ρ } = inf over γ ≥ 0 of γρ² + mean_i φ_i(γ)
+        φ_i(γ) = sup over z of loss(h(z), y_i) − γ‖z − z_i‖²
+
+    Rows may move in the representation, labels stay. For a linear head the curve is exact (0/1, hinge and squared
+    loss, and cross-entropy with two classes) or lies between certified bounds (cross-entropy with more classes).
+
+    Parameters
+    ----------
+    head : :class:`~invariscope.LinearHead` (or an ``nn.Linear``), or any torch module (or function) from rows of Z to
+        scores, for which a search gives a lower bound
+    Z, y : representation (n, d) and target; or one :class:`~invariscope.Environments`, which brings y, env and weight
+    loss : "cross_entropy", "hinge", "zero_one" (a tie is an error), "squared" (summed over outputs), or "auto": squared
+        for numbers, else cross-entropy. Of several names the first is the result, the others are in ``.others``
+    radii : distances in the units of Z; by default 50 from 0 to 1.5 units. ``relative=True``: in multiples of the unit
+    env : environments of the rows: ``.apart`` and ``.distances`` say how far they are from each other, in the same
+        units, so that radii can be compared with shifts that have been seen. They change no loss
+    classes : labels in the order of the head's outputs; without it whole numbers 0..K−1 are taken as they are, and
+        other labels are sorted
+    n_boot : bootstrap draws for the band, 0 for none
+
+    The unit is R = √mean d_i², d_i being a row's distance to its nearest wrong answer: at ρ = R every row could have
+    been made wrong. Raw distances mean nothing, since (z, W, ρ) → (cz, W/c, cρ) changes no loss. For squared loss it is
+    the distance at which the root mean squared error doubles. ``value`` is the worst case at half the unit.
+
+    What it cannot tell: whether a move of that size will ever happen, or in which direction; what happens when labels
+    change; and the band only knows the sampling of these rows, for a head that is given.
+
+    Reference: the worst-case poster; strong duality of Blanchet and Murthy (2019).
+
+    >>> head = LinearHead([[0.0], [1.0]], [0.0, 0.0])
+    >>> result = worst_case(head, [[1.0], [3.0]], [1, 1], loss="zero_one", radii=[0, 0.5, 5**0.5])
+    >>> result.loss.round(6).tolist(), round(result.unit**2, 6)
+    ([0.0, 0.25, 1.0], 5.0)
+    """
+    rng = generator(seed)
+    if not isinstance(n_boot, int | np.integer) or (n_boot != 0 and n_boot < 99):
+        raise InputError(f"n_boot is {n_boot!r}: give 0 for no band, or at least 99 draws")
+    head = of_torch_layer(head) or head
+    if not isinstance(head, LinearHead):
+        if not callable(head):
+            raise InputError("head must be an invariscope.LinearHead or a torch module: make one with LinearHead(W, b)")
+        names = [loss] if isinstance(loss, str) else list(loss)
+        arrays = arrays_of(Z, y, env, weight, classes, names)
+        names = [("squared" if arrays.numbers else "cross_entropy") if name == "auto" else name for name in names]
+        names = losses_of(names, arrays.y, None, 1)
+        return _searched(head, arrays, names, radii, relative, n_boot, seed)
+    rows = rows_of(Z, y, env, weight)
+    if rows.Z.shape[1] != head.n_features:
+        raise InputError(f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns")
+    names = losses_of(loss, rows.target, rows.labels, head.n_outputs)
+    with one_blas_thread():
+        if names == ["squared"]:
+            return _of_numbers(head, rows, radii, relative, n_boot, rng)
+        return _of_classes(head, rows, names, classes, radii, relative, n_boot, rng)
+
+
+def _of_numbers(
+    head: LinearHead, rows: Rows, radii: Any, relative: bool, n_boot: int, rng: np.random.Generator
+) -> WorstCaseResult:
+    residuals = residuals_of(head, rows.Z, rows.target, rows.labels)
+    root = math.sqrt(float(shares(rows.weight, len(residuals)) @ (residuals**2).sum(axis=1)))
+    norm = float(np.linalg.norm(head.weight, 2))
+    unit = root / norm if norm > 0 else math.inf
+    apart = _apart(head, rows, None, rng)
+    wanted = radii_of(radii, relative, unit, apart.apart)
+    curve = squared(residuals, head.weight, _with_half(wanted, unit), rows.weight, n_boot, rng)
+    notes = [UNBOUNDED] if norm > 0 else []
+    result = _result("squared", curve, wanted, unit, rows.environments, norm > 0, math.inf, notes)
+    return replace(result, apart=apart.apart, distances=apart.pairs)
+
+
+def _of_classes(
+    head: LinearHead,
+    rows: Rows,
+    names: list[str],
+    classes: Sequence[Any] | None,
+    radii: Any,
+    relative: bool,
+    n_boot: int,
+    rng: np.random.Generator,
+) -> WorstCaseResult:
+    codes = codes_of(rows.target, rows.labels, classes, max(2, head.n_outputs))
+    margins = margins_of(head, rows.Z, codes)
+    share = shares(rows.weight, margins.n)
+    moves = bool(margins.apart.any())
+    # a constant head has no row to be moved: unit is infinite, unless all are wrong and it is 0
+    unit = math.sqrt(float(share @ margins.squared_distance)) if moves else math.inf
+    apart = _apart(head, rows, codes, rng)
+    wanted = radii_of(radii, relative, unit, apart.apart)
+    found = []
+    for name in names:
+        curve = CLASS_LOSSES[name](margins, _with_half(wanted, unit), rows.weight, n_boot, rng)
+        flat_from = 0.0 if not moves else _reach(margins, share) if name == "zero_one" else math.inf
+        notes = [UNBOUNDED] if moves and name != "zero_one" else []
+        two = len(margins.apart) == 2
+        found.append(_result(name, curve, wanted, unit, rows.environments, moves, flat_from, notes, two))
+    result = replace(_with_others(found), apart=apart.apart, distances=apart.pairs)
+    sorted_by_us = [] if classes is not None else order_note(rows.labels or _text(rows.target))
+    return replace(result, notes=(*result.notes, *sorted_by_us))
+
+
+def _text(target: NDArray[Any]) -> list[str]:
+    """Labels that are text, sorted; nothing where they are numbers."""
+    return [] if target.dtype.kind in "iufb" else sorted({str(label) for label in target.tolist()})
+
+
+def _apart(head: LinearHead, rows: Rows, codes: NDArray[np.intp] | None, rng: np.random.Generator) -> Distances:
+    """How far the environments are apart; nothing where there are none, or the target is a vector."""
+    if rows.env is None or len(rows.environments) < 2 or (codes is None and rows.target.ndim > 1):
+        return Distances(np.empty(0), np.empty((0, 0)))
+    groups = bins_of(rows.target.astype(np.float64)) if codes is None else codes
+    (own,) = rng.spawn(1)  # so that the band does not depend on whether environments are given
+    return distances(np.asarray(rows.Z, np.float64), groups, rows.env, head.weight, own, rows.weight)
+
+
+def _reach(margins: Margins, share: Floats) -> float:
+    """The radius from which the error rate is flat: all rows that can be made wrong are."""
+    possible = np.isfinite(margins.squared_distance)
+    return math.sqrt(float(share[possible] @ margins.squared_distance[possible]))
+
+
+def _with_half(radii: Floats, unit: float) -> Floats:
+    """The radii, and half the unit for the headline (0 where there is no unit)."""
+    return np.append(radii, unit / 2 if math.isfinite(unit) else 0.0)
+
+
+def _result(
+    name: str,
+    curve: Curve,
+    radii: Floats,
+    unit: float,
+    labels: tuple[Hashable, ...],
+    moves: bool,
+    flat_from: float,
+    notes: list[str],
+    two_classes: bool = False,
+) -> WorstCaseResult:
+    if not moves:
+        notes.append(CONSTANT)
+    elif unit == 0:
+        notes.append(ALL_WRONG)
+    apart = float(np.max((curve.upper - curve.lower) / np.maximum(curve.loss, 1e-3)))
+    if apart > LOOSE and SEARCHED not in notes:
+        notes.append(f"The certified bounds are up to {apart:.0%} apart: the worst case is known to that accuracy.")
+    return WorstCaseResult(
+        value=float(curve.loss[-1]),
+        of=name,
+        unit=unit,
+        radii=radii,
+        loss=curve.loss[:-1],
+        lower=curve.lower[:-1],
+        upper=curve.upper[:-1],
+        gamma=curve.gamma[:-1],
+        band=curve.band[:, :-1],
+        exact=name != "cross_entropy" or two_classes,
+        saturates_at=flat_from,
+        labels=labels,
+        notes=tuple(notes),
+    )
+
+
+def _with_others(found: list[WorstCaseResult]) -> WorstCaseResult:
+    return replace(found[0], others={result.of: result for result in found[1:]})
+
+
+def _searched(
+    head: Any, arrays: Arrays, names: list[str], radii: Any, relative: bool, n_boot: int, seed: int
+) -> WorstCaseResult:
+    """The general route, by a search: a lower bound."""
+    unit = searched_unit(head, arrays, names[0])
+    if radii is None and not (math.isfinite(unit) and unit > 0):
+        raise InputError(
+            "rows that could be made wrong are wrong already, so there is no unit of distance to choose radii by: give "
+            "radii to worst_case, in the units of Z"
+        )
+    wanted = radii_of(radii, relative, unit)
+    found = []
+    for name in names:
+        curve = searched_curve(head, arrays, name, _with_half(wanted, unit), n_boot, seed, generator(seed))
+        notes = [SEARCHED] if name == "zero_one" else [SEARCHED, UNBOUNDED]
+        notes += [NO_DISTANCES] if arrays.environments else []
+        result = _result(name, curve, wanted, unit, arrays.environments, True, math.inf, notes)
+        found.append(replace(result, exact=False, value=result.value if math.isfinite(unit) else math.nan))
+    return _with_others(found)

@@ -1,0 +1,118 @@
+"""Worst-case loss in input space: what a network could lose if its inputs moved, and what that does to the features."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.criteria.registry import criterion
+from invariscope.criteria.worst_case.searched import arrays_of
+from invariscope.criteria.worst_case.worst_case import worst_case
+from invariscope.errors import InputError
+from invariscope.results import Floats, InputWorstCaseResult, WorstCaseResult
+from invariscope.rows.resampling import generator
+from invariscope.rows.tables import vector_of
+
+#: Multiples of the unit at which inputs are moved and their features looked at.
+PLACES = (0.1, 0.25, 0.5, 1.0)
+
+
+@criterion(
+    title="Worst-case loss in input space",
+    needs={"network", "target"},
+    better="lower",
+    tells="How large the loss could become if the inputs themselves moved, and how near that comes to the worst case "
+    "in the representation.",
+    cannot_tell="More than a search finds (the true worst case may be worse), and whether such inputs ever occur.",
+)
+def worst_case_in_inputs(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str = "auto",
+    classes: Sequence[Any] | None = None,
+    rows: int = 60,
+    n_boot: int = 199,
+    seed: int = 0,
+) -> InputWorstCaseResult:
+    """The worst-case curve of a torch network in the space of its inputs, beside the one in its representation.
+
+        WC_x(ρ) = sup { E_P loss(h(g(x)), y) : W₂(P, rows) ≤ ρ }
+
+    Moving inputs moves features as well, by some distance in the representation, and cannot raise the loss above the
+    worst case there: at the same distance in the representation, the loss reached from the inputs is at most that of
+    :func:`~invariscope.worst_case`. How near it comes says how much of the worst case in the representation is real.
+
+    Parameters
+    ----------
+    model : the :class:`~invariscope.Split` of a torch module, from ``iv.split(module)``
+    X, y : inputs of any shape (n, ...), and class labels or numbers
+    rows : so many rows, chosen at random, are looked at: every one is moved by gradient ascent
+    classes : labels in the order of the network's outputs
+
+    Returns
+    -------
+    The curve over distances in input space, as of :func:`~invariscope.worst_case`, a lower bound. And for some of its
+    points: ``moved``, how far the features moved, in units of the representation's R; ``reached``, the loss there; and
+    ``representation``, the worst case in the representation at that distance (``nan`` if the head is not linear).
+
+    What it cannot tell: more than a search finds; and distances between inputs (pixels, say) may not be what matters.
+
+    Reference: the worst-case poster, "not an overestimation of the worst-case loss in the input space".
+    """
+    parts = model
+    if getattr(parts, "network", None) is None or not hasattr(parts, "represent"):
+        raise InputError("the worst case in input space follows gradients of a torch module: give iv.split(module)")
+    if not isinstance(rows, int | np.integer) or rows < 2:
+        raise InputError(f"rows is {rows!r}: give a whole number of at least 2")
+    inputs, target = np.asarray(X), vector_of(y, "y")[0]
+    if len(inputs) != len(target):
+        raise InputError(f"X has {len(inputs)} rows but y has {len(target)}: give one value per row")
+    chosen = np.sort(generator(seed).permutation(len(inputs))[:rows])
+    inputs, target = inputs[chosen], target[chosen]
+    names = tuple(parts.classes or ()) if classes is None else tuple(classes)
+    if loss == "auto":
+        numbers = parts.task == "regression" or (not names and len(np.unique(target)) > 2)
+        loss = "squared" if numbers else "cross_entropy"
+    if loss not in ("cross_entropy", "hinge", "squared"):
+        raise InputError(
+            f'loss "{loss}" has no worst inputs that a gradient leads to: use cross_entropy, hinge or squared'
+        )
+    codes = arrays_of(inputs, target, None, None, names or None, [loss]).y
+    found = worst_case(parts.network, inputs, codes, loss=loss, n_boot=n_boot, seed=seed)
+    moved, reached, ceiling = _in_the_representation(parts, inputs, codes, found)
+    notes = list(found.notes)
+    if len(chosen) < len(np.asarray(X)):
+        notes.append(f"{len(chosen):,} of {len(np.asarray(X)):,} rows, chosen at random, were moved.")
+    given = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)} | {"notes": tuple(notes)}
+    return InputWorstCaseResult(**given, moved=moved, reached=reached, representation=ceiling)
+
+
+def _in_the_representation(
+    parts: Any, inputs: NDArray[Any], codes: NDArray[Any], curve: WorstCaseResult
+) -> tuple[Floats, Floats, Floats]:
+    """Features of the worst inputs at some multipliers: how far they moved, the loss and the worst case there."""
+    from invariscope.criteria.worst_case.torch_heads import sweep, worst_points  # here: torch is an extra
+
+    before = parts.represent(inputs).astype(np.float64)
+    usable = np.isfinite(curve.gamma) & (curve.gamma > 0)
+    if not usable.any() or not np.isfinite(curve.unit):
+        return np.empty(0), np.empty(0), np.empty(0)
+    wanted = np.interp(np.array(PLACES) * curve.unit, curve.radii[usable], np.log(curve.gamma[usable]))
+    moved, reached = [], []
+    for multiplier in np.exp(wanted):
+        points = worst_points(parts.network, inputs, codes, curve.of, float(multiplier)).cpu().numpy()
+        after = parts.represent(points).astype(np.float64)
+        moved.append(float(np.sqrt(np.mean(np.sum((after - before) ** 2, axis=1)))))
+        _, losses, _ = sweep(parts.network, points, codes, curve.of, radius=0.0)
+        reached.append(float(losses.mean()))
+    distance = np.array(moved)
+    if parts.head is None:
+        return distance, np.array(reached), np.full(len(moved), np.nan)
+    there = worst_case(parts.head, before, codes, loss=curve.of, radii=distance, n_boot=0)
+    return distance / there.unit, np.array(reached), there.upper

@@ -1,0 +1,326 @@
+"""Linear heads: fitted for all environments in the same pass, from moments (squared) or by Newton steps (classes)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.heads.linear_algebra import spectrum
+from invariscope.heads.linear_head import LinearHead
+from invariscope.heads.losses import loss_of, score_rows
+from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
+from invariscope.rows.environments import Environments
+from invariscope.rows.moments import moments_of, refuse_out_of_range
+from invariscope.rows.resampling import fold_of_rows
+from invariscope.rows.targets import Target
+
+Floats = NDArray[np.float64]
+
+MAX_NEWTON_STEPS = 100
+NEWTON_TOLERANCE = 1e-13  # of the loss: what one more step could still gain
+SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
+FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
+
+
+@dataclass(frozen=True)
+class Heads:
+    """One head per environment (own) or the same for all (shared), with the sums over rows at those heads.
+
+    ``theta`` is (E, P) with P = n_scores · p, score after score, on the design (1, z − shift);
+    ``loss`` (E,), ``gradient`` (E, P) and ``hessian`` (E, P, P) are sums over the rows of each environment.
+    Heads fitted with one fold left out have a leading axis for the folds.
+    """
+
+    theta: Floats
+    loss: Floats
+    gradient: Floats
+    hessian: Floats
+    converged: bool = True
+
+
+def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
+    """Loss, gradient and Hessian of every environment at its row of ``theta``, in one pass.
+
+    ``theta`` (E, P) is judged on all rows; a stack (F, E, P) on the rows outside fold f, all folds in the same pass.
+    """
+    refuse_out_of_range(data, target)
+    loss = loss_of(target)
+    if loss.name == "squared":
+        return _evaluate_from_moments(data, target, theta)
+    stack = theta if theta.ndim == 3 else theta[None]
+    folds, _, size = stack.shape
+
+    def collect(environment: int, rows: slice) -> Sums:
+        sums = {
+            "loss": np.zeros(folds),
+            "gradient": np.zeros((folds, size)),
+            "hessian": np.zeros((folds, size, size)),
+        }
+        for block, design in data.blocks.designs(rows):
+            y = target.values[block]
+            for fold in range(folds):
+                weight = None if data.weight is None else data.weight[block]
+                if folds > 1:
+                    kept = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
+                    weight = kept if weight is None else kept * weight
+                scores = design @ stack[fold, environment].reshape(loss.n_scores, -1).T
+                residual, value = loss.residual(scores, y), loss.value(scores, y)
+                if weight is not None:
+                    residual *= weight[:, None]
+                    value *= weight
+                sums["loss"][fold] += value.sum()
+                sums["gradient"][fold] += (residual.T @ design).ravel()
+                sums["hessian"][fold] += loss.gram(design, scores, weight)
+        return sums
+
+    found = sum_by_environment(collect, data.offsets)
+    # what is left of the curvature there is rounding error, and its inverse would be taken for a huge variance
+    at_even_odds = np.tile(_column_squares(data), loss.n_scores)[:, None] / 4
+    steep = np.einsum("...pp->...p", found["hessian"]) > FLAT * at_even_odds
+    found["hessian"] *= steep[..., :, None] & steep[..., None, :]
+    parts = (np.moveaxis(found[name], 0, 1) for name in ("loss", "gradient", "hessian"))
+    value, gradient, hessian = parts if theta.ndim == 3 else (part[0] for part in parts)
+    return Heads(theta, value, gradient, hessian)
+
+
+def fit_own(data: Environments, target: Target) -> Heads:
+    """The best head of every environment by itself."""
+    refuse_out_of_range(data, target)
+    loss = loss_of(target)
+    if loss.name == "squared":
+        total = moments_of(data, target).total
+        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)
+        theta[:, 0] += total.centre
+        return _evaluate_from_moments(data, target, theta)
+    return _newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)), None)
+
+
+def fit_shared(
+    data: Environments,
+    target: Target,
+    environment_weight: Floats,
+    start: Floats | None = None,
+    *,
+    folds: int = 1,
+    tolerance: float = NEWTON_TOLERANCE,
+) -> Heads:
+    """The one head that minimises Σ_e environment_weight_e · Σ_{i in e} loss_i.
+
+    With ``folds`` > 1, as many heads as folds, each fitted without one of them, all in the same passes.
+    """
+    refuse_out_of_range(data, target)
+    loss = loss_of(target)
+    if loss.name == "squared":
+        moments = moments_of(data, target, folds)
+        parts = [moments.without(fold) for fold in range(folds)] if folds > 1 else [moments.total]
+        hessian = np.stack([np.einsum("e,epq->pq", environment_weight, part.hessian) for part in parts])
+        cross = np.stack([environment_weight @ part.cross for part in parts])
+        theta = np.einsum("fpq,fq->fp", spectrum(hessian).inverse(), cross)
+        theta[:, 0] += moments.centre
+        stack = np.repeat(theta[:, None], len(data), axis=1)
+        return _evaluate_from_moments(data, target, stack if folds > 1 else stack[0])
+    if start is None:
+        start = np.zeros(loss.n_scores * data.blocks.width)
+    first = np.tile(start, (len(data), 1))
+    return _newton(data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance)
+
+
+def pooled_head(data: Environments, target: Target) -> LinearHead:
+    """The head fitted by ERM, every row counting the same, in the user's own columns."""
+    theta = _pooled(data, target)
+    return LinearHead(theta[:, 1:], theta[:, 0] - theta[:, 1:] @ data.blocks.shift)
+
+
+def pooled_scores(data: Environments, target: Target) -> Floats:
+    """Scores (n, n_scores) of :func:`pooled_head`, in the stored row order."""
+    theta = _pooled(data, target)
+    outputs = len(theta)
+    scores = np.empty((len(data.X), outputs))
+    for block, design in data.blocks.designs(slice(0, len(data.X))):
+        scores[block] = design @ theta.T
+    return scores
+
+
+def _pooled(data: Environments, target: Target) -> Floats:
+    """(n_scores, p) coefficients of the pooled head, intercepts first."""
+    shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
+    theta: Floats = shared.theta[0].reshape(loss_of(target).n_scores, -1)
+    return theta
+
+
+def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:
+    """Sum of losses in every environment, each row judged by the head (F, E, P) that did not see its fold."""
+    loss = loss_of(target)
+    folds = len(theta)
+
+    def collect(environment: int, rows: slice) -> Sums:
+        total = np.zeros(())
+        heads = theta[:, environment].reshape(folds, loss.n_scores, -1)
+        for block, design in data.blocks.designs(rows):
+            fold = fold_of_rows(data, environment, block, folds)
+            for k in range(folds):
+                rows_in = fold == k
+                value = loss.value(design[rows_in] @ heads[k].T, target.values[block][rows_in])
+                total += value.sum() if data.weight is None else value @ data.weight[block][rows_in]
+        return {"loss": total}
+
+    if loss.name == "squared":
+        moments = moments_of(data, target, folds)
+        each = [_squares(moments.gram[:, k], _about(theta[k], moments.centre)) for k in range(folds)]
+        return np.asarray(0.5 * np.sum(each, axis=0))
+    return sum_by_environment(collect, data.offsets)["loss"]
+
+
+def cross_losses(data: Environments, target: Target, theta: Floats) -> Floats:
+    """Sum of losses in environment a under the head of environment b, for all pairs: (E, E)."""
+    loss = loss_of(target)
+    if loss.name == "squared":
+        total = moments_of(data, target).total
+        heads = _about(theta, total.centre)
+        return np.stack([0.5 * _squares(total.gram, np.tile(head, (len(data), 1))) for head in heads], axis=1)
+    heads = theta.reshape(len(theta) * loss.n_scores, -1)
+
+    def collect(environment: int, rows: slice) -> Sums:
+        total = np.zeros(len(theta))
+        for block, design in data.blocks.designs(rows):
+            scores = design @ heads.T
+            for b in range(len(theta)):
+                value = loss.value(scores[:, b * loss.n_scores : (b + 1) * loss.n_scores], target.values[block])
+                total[b] += value.sum() if data.weight is None else value @ data.weight[block]
+        return {"loss": total}
+
+    return sum_by_environment(collect, data.offsets)["loss"]
+
+
+def theta_of(data: Environments, weight: Floats, bias: Floats) -> Floats:
+    """One row of ``theta`` from a head given in the user's own columns."""
+    return np.column_stack([bias + weight @ data.blocks.shift, weight]).ravel()
+
+
+def _newton(
+    data: Environments,
+    target: Target,
+    theta: Floats,
+    environment_weight: Floats | None,
+    tolerance: float = NEWTON_TOLERANCE,
+) -> Heads:
+    """Newton steps with halving: independent heads per environment, or shared heads if weights are given."""
+
+    def combined(sums: Floats) -> Floats:  # over environments for shared heads: one problem per fold or one in all
+        if environment_weight is None:
+            return sums
+        axis = 1 if theta.ndim == 3 else 0
+        total = np.tensordot(environment_weight, sums, axes=(0, axis))
+        return total if theta.ndim == 3 else total[None]
+
+    def spread(steps: Floats) -> Floats:  # one row per problem, back to the shape of theta
+        if environment_weight is None:
+            return steps
+        return np.repeat(steps[:, None], len(data), axis=1).reshape(theta.shape)
+
+    floor = 1e-2 * SEPARATED * combined(data.rows if theta.ndim == 2 else np.tile(data.rows, (len(theta), 1)))
+    previous, previous_value = theta, np.full(len(floor), np.inf)
+    for _ in range(MAX_NEWTON_STEPS):
+        found = evaluate(data, target, theta)
+        value = combined(found.loss)
+        worse = ~(value <= previous_value * (1 + 1e-12))
+        if worse.any():
+            theta = theta + spread(worse[:, None] * np.ones(theta.shape[-1])) * (previous - theta) / 2
+            continue
+        gradient = combined(found.gradient)
+        step = np.einsum("kpq,kq->kp", spectrum(combined(found.hessian)).inverse(), gradient)
+        gain = 0.5 * np.einsum("kp,kp->k", step, gradient)
+        active = (gain > tolerance * value) & (value > floor)
+        if not active.any():
+            return found
+        previous, previous_value = theta, value
+        # nothing gains more than the whole loss: a step that promises to comes from a flat place far off and overshoots
+        length = active * np.minimum(1.0, value / np.where(active, gain, 1.0))
+        theta = theta - spread(length[:, None] * step)
+    return replace(evaluate(data, target, theta), converged=False)
+
+
+def _column_squares(data: Environments) -> Floats:
+    """Σ of the squares of every column of the design, by environment: (E, p)."""
+
+    def collect(environment: int, rows: slice) -> Sums:
+        total = np.zeros(data.blocks.width)
+        for block, design in data.blocks.designs(rows):
+            if data.weight is None:
+                total += np.einsum("ij,ij->j", design, design)
+            else:
+                total += data.weight[block] @ design**2
+        return {"squares": total}
+
+    if "column squares" not in data.memo:
+        data.memo["column squares"] = sum_by_environment(collect, data.offsets)["squares"]
+    found: Floats = data.memo["column squares"]
+    return found
+
+
+def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:
+    folds = theta.shape[0] if theta.ndim == 3 else 1
+    moments = moments_of(data, target, folds)
+    if theta.ndim == 3:
+        parts = [moments.without(fold) for fold in range(folds)]
+        gram = np.stack([part.gram for part in parts])
+    else:
+        gram = moments.total.gram
+    hessian, cross, centred = gram[..., :-1, :-1], gram[..., :-1, -1], _about(theta, moments.centre)
+    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross
+    return Heads(theta, 0.5 * _squares(gram, centred), gradient, hessian)
+
+
+def _about(theta: Floats, centre: float) -> Floats:
+    """The heads for y − centre: only the intercept moves."""
+    out = theta.copy()
+    out[..., 0] -= centre
+    return out
+
+
+def _squares(gram: Floats, theta: Floats) -> Floats:
+    """Σ (y − θᵀz)² from second moments of (z, y), both about the same centre."""
+    with_target = np.concatenate([-theta, np.ones((*theta.shape[:-1], 1))], axis=-1)
+    return np.asarray(np.maximum(np.einsum("...p,...pq,...q->...", with_target, gram, with_target), 0.0))
+
+
+def score_covariances(
+    data: Environments, target: Target, theta: Floats, factor: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Σ g gᵀ and Σ g of every environment, g the row gradients at ``theta``; one weighted pass.
+
+    With ``factor`` (E, P, r), F Fᵀ = the inverse Hessian that belongs to the fit, residuals are divided by
+    √(1 − leverage): fitted residuals are too small by that factor (HC2).
+    """
+    loss = loss_of(target)
+    size = theta.shape[1]
+
+    def collect(environment: int, rows: slice) -> Sums:
+        head = theta[environment].reshape(loss.n_scores, -1)
+        sums = {"outer": np.zeros((size, size)), "gradient": np.zeros(size)}
+        scratch = np.empty((min(BLOCK_ROWS, rows.stop - rows.start), size))
+        for block, design in data.blocks.designs(rows):
+            scores = design @ head.T
+            residual = loss.residual(scores, target.values[block])
+            if data.weight is not None:
+                sums["gradient"] += ((residual * data.weight[block][:, None]).T @ design).ravel()
+            else:
+                sums["gradient"] += (residual.T @ design).ravel()
+            if factor is not None:
+                leverage, _ = loss.leverage(factor[environment], design, scores, residual)
+                residual /= np.sqrt(1.0 - capped(leverage))[:, None]
+            if data.weight is not None:
+                residual *= np.sqrt(data.weight[block])[:, None]
+            gradients = score_rows(design, residual, scratch)
+            sums["outer"] += gradients.T @ gradients
+        return sums
+
+    found = sum_by_environment(collect, data.offsets)
+    return found["outer"], found["gradient"]
+
+
+def capped(leverage: Floats) -> Floats:
+    """Leverages kept below 0.99: a row that alone determines a coefficient says nothing about its noise."""
+    return np.minimum(leverage, 0.99)

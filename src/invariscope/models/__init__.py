@@ -1,0 +1,1 @@
+"""From a fitted model to representation, predictions and head: scikit-learn, torch, functions, files."""

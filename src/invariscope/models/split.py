@@ -1,0 +1,321 @@
+"""From a fitted model to its two halves: the representation it computes and the head that predicts from it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from invariscope.errors import InputError
+from invariscope.heads.linear_head import LinearHead, log_odds
+from invariscope.models.outputs import (
+    Array,
+    Floats,
+    Names,
+    checked_predictions,
+    comes_from,
+    dense_matrix,
+    given_values,
+    numbered,
+    refuse_other_rows,
+)
+from invariscope.models.trained_with import TrainedWith
+
+BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Split:
+    """A model in two halves: ``represent`` turns rows into features, ``head`` (if linear) turns those into scores.
+
+    Parameters
+    ----------
+    represent : function X -> (n, d), or an (n, d) array of values already computed for the rows to be audited
+        Left out, the predictions are the representation (``level`` is "prediction"): the number itself for
+        regression; for classes the log-odds of the second class, or log pₖ/p_K with the last class as reference,
+        from probabilities clipped to 1e-6 .. 1 - 1e-6.
+    predict : function X -> (n,) numbers or (n, K) class probabilities, or such an array
+        With ``task="classification"`` one column is read as the probability of the second class.
+        Left out, predictions come from ``represent`` and ``head``.
+    head : LinearHead, optional
+    columns : names of the representation's columns, or a function (X, Z) -> names
+    name : a few words for the report
+    task : "regression", "classification" or None (then the shape of the predictions decides)
+    classes : labels of the probability columns, in their order
+
+    Attributes
+    ----------
+    level : "representation", or "prediction" if there is nothing below the predictions to look at
+    description : a few words for the report
+    probabilistic : False if the model only votes (``predict`` then gives 0 and 1, which are not probabilities)
+    top, network : of a torch module its last step as it is (it reads the representation before that is flattened to
+        (n, d); ``None`` if more comes behind it), and the whole as a module that gives logits (n, K), to differentiate
+        through; both ``None`` for every other model
+    trained_with : the objective it was trained with, where that is known
+
+    It cannot tell whether ``represent`` and ``predict`` given by hand belong to the same model.
+
+    >>> model = Split(represent=lambda X: X[:, :1], predict=lambda X: 3 * X[:, 0], head=LinearHead([[3.0]], 0.0))
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 7.0], [2.0, 8.0]])
+    >>> model.represent(X).tolist(), model.predict(X).tolist(), model.columns(X)
+    ([[1.0], [2.0]], [3.0, 6.0], ('z0',))
+    """
+
+    head: LinearHead | None
+    task: str | None
+    classes: tuple[Any, ...] | None
+    level: str
+    description: str
+    probabilistic: bool
+    top: Any  # nn.Module | None; torch is an extra
+    network: Any
+    trained_with: TrainedWith
+    _represent: Callable[[Any], Any] | None
+    _predict: Callable[[Any], Any] | None
+    _columns: Callable[[Any, Array], Sequence[str]] | Names | None
+    _of_task: Callable[[str], Split] | None
+
+    def __init__(
+        self,
+        represent: Any = None,
+        predict: Any = None,
+        head: LinearHead | None = None,
+        *,
+        columns: Sequence[str] | Callable[[Any, Array], Sequence[str]] | None = None,
+        name: str | None = None,
+        task: str | None = None,
+        classes: Sequence[Any] | None = None,
+        level: str | None = None,
+        probabilistic: bool = True,
+        top: Any = None,
+        network: Any = None,
+        trained_with: TrainedWith | None = None,
+        of_task: Callable[[str], Split] | None = None,
+    ) -> None:
+        if represent is None and predict is None:
+            raise InputError("a Split needs represent=, predict= or both: functions of X, or arrays")
+        if task not in (None, "regression", "classification"):
+            raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
+        if head is not None and not isinstance(head, LinearHead):
+            raise InputError(f"head is a {type(head).__name__}: give iv.LinearHead(weight, bias) or leave it out")
+        if head is not None and represent is None:
+            raise InputError("a head reads a representation: pass represent= as well")
+        if head is not None and predict is None and task is None:
+            raise InputError('to predict from the head say what it predicts: task="regression" or "classification"')
+        if represent is not None and not callable(represent):
+            given, names = dense_matrix(represent, "represent")
+            represent, columns = partial(given_values, given, "represent"), names if columns is None else columns
+        if predict is not None and not callable(predict):
+            predict = partial(given_values, dense_matrix(predict, "predict")[0], "predict")
+        level = level or ("prediction" if represent is None else "representation")
+        for field, value in {
+            "head": head,
+            "task": task,
+            "classes": None if classes is None else tuple(classes),
+            "level": level,
+            "description": name or f"{level} given by hand",
+            "probabilistic": probabilistic,
+            "top": top,
+            "network": network,
+            "trained_with": trained_with or TrainedWith(),
+            "_of_task": of_task,
+            "_represent": represent,
+            "_predict": predict,
+            "_columns": columns if columns is None or callable(columns) else tuple(map(str, columns)),
+        }.items():
+            object.__setattr__(self, field, value)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether ``predict`` can be called."""
+        return self._predict is not None or self.head is not None
+
+    def represent(self, X: Any) -> Array:
+        """The representation of the rows of X, shape (n, d): dense floats, float32 stays float32."""
+        if self._represent is None:
+            predictions = self.predict(X)
+            return predictions[:, None] if predictions.ndim == 1 else log_odds(predictions)
+        with _names_of_columns_do_not_matter():
+            matrix, _ = dense_matrix(self._represent(X), "represent")
+        refuse_other_rows(X, matrix, "represent")
+        if self.head is not None and matrix.shape[1] != self.head.n_features:
+            raise InputError(
+                f"represent gives {matrix.shape[1]} columns, but the head reads {self.head.n_features}: "
+                "they are not halves of one model"
+            )
+        return matrix
+
+    def for_task(self, task: str) -> Split:
+        """The same model, with its outputs read as those of a task, where it cannot tell by itself which it does.
+
+        One output of a network may be a number or the log-odds of the second class: the target knows.
+        """
+        return self if self.task is not None or self._of_task is None else self._of_task(task)
+
+    def by_predictions(self) -> Split:
+        """The same model, judged by its predictions alone: one column, or K - 1 for K classes.
+
+        Where a representation is too wide for the rows there are, this still says whether the predictions mean the
+        same everywhere. It cannot tell whether another head on the representation would.
+        """
+        return Split(
+            predict=self.predict,
+            name=f"{self.description.partition(':')[0]}: its predictions",
+            task=self.task,
+            classes=self.classes,
+            probabilistic=self.probabilistic,
+            trained_with=self.trained_with,
+            of_task=None if self._of_task is None else self._by_predictions_of,
+        )
+
+    def _by_predictions_of(self, task: str) -> Split:
+        return self.for_task(task).by_predictions()
+
+    def predict(self, X: Any, Z: Array | None = None) -> Floats:
+        """Predictions for the rows of X: (n,) numbers, or (n, K) class probabilities ((n, 2) for two classes).
+
+        Pass their representation as Z to spare a network with a linear head a second pass over the rows.
+        """
+        if Z is not None and self.network is not None and self.head is not None and self.task is not None:
+            values = self.head.scores(Z) if self.task == "regression" else self.head.probabilities(Z)
+        elif self._predict is not None:
+            with _names_of_columns_do_not_matter():
+                values = self._predict(X)
+        elif self.head is None:
+            raise InputError("this Split cannot predict: pass predict= or head= as well")
+        else:
+            Z = self.represent(X) if Z is None else Z
+            values = self.head.scores(Z) if self.task == "regression" else self.head.probabilities(Z)
+        return checked_predictions(values, X, self.task, self.classes)
+
+    def columns(self, X: Any, Z: Array | None = None) -> Names:
+        """One name per column of the representation of X; pass it as Z to spare computing it again."""
+        Z = self.represent(X) if Z is None else Z
+        if callable(self._columns):
+            names = tuple(map(str, self._columns(X, Z)))
+        elif self._columns is not None:
+            names = self._columns
+        elif self._represent is None:
+            names = self._prediction_names(Z.shape[1])
+        else:
+            names = numbered("z", Z.shape[1])
+        if len(names) != Z.shape[1]:
+            raise InputError(f"columns has {len(names)} names for {Z.shape[1]} columns: give one name per column")
+        return names
+
+    def _prediction_names(self, width: int) -> Names:
+        if self.classes is not None and width == 1:
+            return (f'log-odds of "{self.classes[1]}"',)
+        if self.classes is not None:
+            return tuple(f'log-odds of "{label}" against "{self.classes[-1]}"' for label in self.classes[:-1])
+        return ("prediction",) if width == 1 else numbered("log-odds ", width)
+
+    def __repr__(self) -> str:
+        return f"<Split {self.description}; {self.head or 'no linear head'}>"
+
+
+@contextmanager
+def _names_of_columns_do_not_matter() -> Iterator[None]:
+    """A model fitted on a table and given an array, or the other way round, works all the same: no need to warn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names", category=UserWarning)
+        yield
+
+
+def split(
+    model: Any,
+    *,
+    layer: str | None = None,
+    task: str | None = None,
+    classes: Sequence[Any] | None = None,
+    batch_size: int | None = None,
+    device: Any = None,
+    rows: Any = None,
+) -> Split:
+    """Cut a fitted model into the representation it computes and the head that predicts from it.
+
+    ================================  ====================================  =======================================
+    model                             representation                        head
+    ================================  ====================================  =======================================
+    linear model                      the features                          its coefficients
+    Pipeline                          all steps but the last                the last step's, if that is linear
+    MLPClassifier, MLPRegressor       last hidden layer                     last layer
+    InvariantClassifier, -Regressor   last hidden layer, or the score       last layer
+    GridSearchCV and the like         that of the best model                that of the best model
+    torch module                      what its last linear layer reads      that layer
+    - with two halves, or a pair      what its head or classifier reads     head or classifier, if linear
+    - with ``layer="..."``            what that layer reads                 that layer, if linear and the last
+    other with predict(_proba)        its predictions (see :class:`Split`)  none
+    function X -> predictions         its predictions                       none
+    ================================  ====================================  =======================================
+
+    A head is given only where its scores (regression), their sigmoid or softmax (``predict_proba``) or its decision
+    scores are the model's own: Poisson regression, say, keeps the features but has no linear head.
+    It cannot look inside forests, kernels or a model of a transformed target: those are judged by what they predict.
+
+    Parameters, all but the first for torch modules
+    ----------
+    model : fitted; a torch module may be an ``nn.Sequential``, have attributes ``featurizer`` and ``classifier`` or
+        ``represent`` and ``head`` (DomainBed's algorithms, networks of :mod:`invariscope.training`), be a pair
+        (representation, head), or be anything else whose last step is an ``nn.Linear``, with or without a softmax,
+        log-softmax or sigmoid behind it
+    layer : name of the step whose inputs are the representation, as in ``model.named_modules()``
+    task : what one output is: the prediction ("regression") or the log-odds of the second class ("classification");
+        left out, the target of the audit decides. K outputs are K classes.
+    classes : labels of the outputs in their order (default: 0, 1, ..., K - 1)
+    batch_size : rows at a time (default: 256)
+    device : where to compute (default: where the module is); a module elsewhere is copied there
+    rows : some inputs; two of them are tried at once, to find the last linear layer where it was not defined last
+
+    ``represent`` and ``predict`` then take arrays and tensors of any shape, tables, data sets and loaders. A loader is
+    read in the order of its data set, whether it shuffles or not (a stream as it comes). The module is used without
+    gradients and as in ``model.eval()``, and is left in the state it was in. Its head is copied: after further
+    training, split again.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> halves = split(LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]))
+    >>> halves.description, halves.head.weight.round(6).tolist(), halves.head.bias.round(6).tolist()
+    ('LinearRegression: the features themselves', [[2.0]], [1.0])
+    """
+    kind = type(model).__name__
+    settings = {
+        name: value
+        for name, value in {
+            "layer": layer, "task": task, "classes": classes, "batch_size": batch_size, "device": device
+        }.items()
+        if value is not None
+    }  # fmt: skip
+    if isinstance(model, type):
+        trained = "" if hasattr(model, "named_modules") else ".fit(X, y)"
+        raise InputError(f"{model.__name__} is a class: pass a fitted model, {model.__name__}(...){trained}")
+    if _is_network(model):
+        from invariscope.models.torch_models import split_module  # here: torch is an extra
+
+        return split_module(model, rows=rows, **settings)
+    if settings:
+        raise InputError(f"{next(iter(settings))}= is for torch modules, and a {kind} is none: leave it out")
+    if isinstance(model, Split):
+        return model
+    from invariscope.models.sklearn_models import split_estimator, split_predictor  # here: it builds on Split
+
+    if comes_from(model, "sklearn") and hasattr(model, "get_params"):
+        return split_estimator(model)
+    if hasattr(model, "predict_proba") or hasattr(model, "predict"):
+        return split_predictor(model)
+    if callable(model):
+        return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
+    raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
+
+
+def _is_network(model: Any) -> bool:
+    """A torch module, a pair of them, or what training gave; recognised by name, since torch may not be there."""
+    if isinstance(model, tuple):
+        return len(model) == 2 and all(comes_from(half, "torch") for half in model)
+    trained = type(model).__module__.startswith("invariscope.training.") and hasattr(model, "history")
+    return (trained and comes_from(getattr(model, "network", None), "torch")) or (
+        comes_from(model, "torch") and hasattr(model, "named_modules")
+    )

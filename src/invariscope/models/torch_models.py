@@ -1,0 +1,273 @@
+"""Splitting torch modules: which layer is the last step, and what its inputs and outputs mean."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from invariscope.errors import InputError
+from invariscope.heads.linear_head import LinearHead, of_weights
+from invariscope.models.outputs import Array, Floats, Names, numbered, own_names
+from invariscope.models.split import BY_HAND, Split
+from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
+from invariscope.models.torch_passes import LINKS, Logits, Passes, has_forward, is_linear, linear_layers, listed
+from invariscope.models.torch_rows import BATCH_SIZE
+from invariscope.models.trained_with import TrainedWith, trained_with
+
+BEHIND = (*PASSING, *LINKS)
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """What a network's outputs are: as far as it is known."""
+
+    passes: Passes
+    task: str | None
+    classes: tuple[Any, ...] | None
+    outputs: int | None
+    layer: str  # as the user would name it; empty if there is only one, which reads the inputs themselves
+    trained: TrainedWith | None = None
+
+    def predict(self, X: Any) -> Floats:
+        """Numbers, or class probabilities: softmax of K outputs, sigmoid of one if it is known to be a log-odds."""
+        logits, link = self.passes.logits(X)
+        scores: Floats = logits.astype(np.float64)
+        width = scores.shape[1]
+        _refuse_link(self.task, link, width)
+        if width > 1 and self.task == "regression":
+            raise InputError(f"the network gives {width} numbers per row: audit one target at a time")
+        if width == 1 and self.task != "classification" and link != "sigmoid":
+            return scores
+        if width == 1 and not link and self._unclear and scores.min() >= 0 and scores.max() <= 1:
+            raise InputError(
+                "all outputs are between 0 and 1: probabilities, or log-odds? Name the last linear layer, "
+                "iv.split(model, layer=...), or let the network give log-odds"
+            )
+        return LinearHead(np.eye(width), np.zeros(width)).probabilities(scores)
+
+    @property
+    def _unclear(self) -> bool:
+        network = self.passes.network
+        return not (network.final and is_linear(network.top))
+
+
+def split_module(
+    model: Any,
+    *,
+    layer: str | None = None,
+    task: str | None = None,
+    classes: Sequence[Any] | None = None,
+    batch_size: int = BATCH_SIZE,
+    device: Any = None,
+    rows: Any = None,
+) -> Split:
+    """Cut a torch module before its last step; :func:`invariscope.split` says where.
+
+    >>> split_module(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)))
+    <Split Sequential: what its last linear layer "2" reads; LinearHead(2 outputs, 8 features)>
+    """
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InputError(f"batch_size is {batch_size!r}: give a whole number of at least 1")
+    if task not in (None, "regression", "classification"):
+        raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
+    module = _on(_unwrapped(model), device)
+    like = next((value for value in module.parameters() if value.is_floating_point()), None)
+    passes = Passes(
+        network=Logits(module, "", final=False),
+        batch_size=batch_size,
+        device=next((value.device for value in (*module.parameters(), *module.buffers())), torch.device("cpu")),
+        dtype=torch.get_default_dtype() if like is None else like.dtype,
+    )
+    passes = replace(passes, network=_cut(passes, module, layer, rows))
+    outputs, link = _static_outputs(passes.network), ""
+    if rows is not None:
+        logits, _, link = passes.trial(rows)
+        outputs = logits.shape[1]
+    _refuse_link(task, link, outputs)
+    if task is None and (classes is not None or link or (outputs or 1) > 1):
+        task = "classification"
+    found = _classes(classes, task, outputs)
+    kind = "network" if isinstance(module, Halves) else type(module).__name__
+    trained = None if isinstance(model, nn.Module | tuple) else trained_with(model.objective)
+    return _split(Meaning(passes, task, found, outputs, layer or passes.network.layer, trained), kind)
+
+
+def _split(meaning: Meaning, kind: str) -> Split:
+    network = meaning.passes.network
+    head, top = _head(network, meaning.outputs), network.top if network.final else None
+    if not meaning.layer:
+        words, columns = "the features themselves", _own_columns
+    elif network.final and isinstance(network.top, nn.Identity):
+        words, columns = "its score", partial(_numbered_from_one, "score")
+    else:
+        what = "last linear layer" if head is not None else "layer"
+        words, columns = f'what its {what} "{meaning.layer}" reads', partial(_numbered_from_one, "feature")
+    return Split(
+        meaning.passes.features,
+        meaning.predict,
+        head,
+        columns=columns,
+        name=f"{kind}: {words}",
+        task=meaning.task,
+        classes=meaning.classes,
+        top=top,
+        network=network,
+        trained_with=meaning.trained,
+        of_task=partial(_of_task, meaning, kind),
+    )
+
+
+def _of_task(meaning: Meaning, kind: str, task: str) -> Split:
+    return _split(replace(meaning, task=task, classes=_classes(meaning.classes, task, meaning.outputs)), kind)
+
+
+# --- where to cut ---------------------------------------------------------------------------------------------------
+def _unwrapped(model: Any) -> Any:
+    """The module inside what was put around it for training or speed."""
+    inner = getattr(model, "_orig_mod", None)  # torch.compile: compiled layers do not tell what they receive
+    if isinstance(inner, nn.Module):
+        return _unwrapped(inner)
+    if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return _unwrapped(model.module)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InputError(f"{type(model).__name__} is compiled, so nobody can look into it: give the module itself")
+    if not isinstance(model, nn.Module | tuple) and isinstance(getattr(model, "network", None), Halves):
+        return model.network  # what iv.training.train gives
+    return halves_of(model) if isinstance(model, tuple) else model
+
+
+def _on(module: Any, device: Any) -> nn.Module:
+    """The module where it is, or a copy of it on another device."""
+    if not isinstance(module, nn.Module):
+        raise InputError(f"a {type(module).__name__} cannot be split: {BY_HAND}")
+    for name, value in module.named_parameters():
+        if isinstance(value, nn.parameter.UninitializedParameter):
+            raise InputError(f'parameter "{name}" has no values yet: pass some rows through the module first')
+        if value.device.type == "meta":
+            raise InputError(f'parameter "{name}" is on the device "meta", which holds no values: load the weights')
+    if device is None:
+        return module
+    try:
+        wanted = torch.device(device)
+        torch.empty(0, device=wanted)
+        if wanted.type == "meta":
+            raise RuntimeError("it holds no values")
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        raise InputError(f'device "{device}" cannot be used ({reason}): leave device out, or say "cpu"') from error
+    first = next(module.parameters(), None)
+    return module if first is None or first.device == wanted else copy.deepcopy(module).to(wanted)
+
+
+def _cut(passes: Passes, module: nn.Module, layer: str | None, rows: Any) -> Logits:
+    """The module and the layer that is its last step, or the one the user names."""
+    if layer is not None:
+        return _named(passes, module, layer, rows)
+    if is_linear(module):
+        return Logits(module, "")
+    try:
+        halves = halves_of(module, BEHIND)
+    except InputError:
+        return _by_last_linear(passes, module, rows)
+    head = _plain_head(halves.head)
+    whole = module if has_forward(module) or hasattr(module, "predict") else halves
+    return Logits(whole, next(name for name, found in whole.named_modules() if found is head))
+
+
+def _by_last_linear(passes: Passes, module: nn.Module, rows: Any) -> Logits:
+    candidates = linear_layers(module)
+    found = candidates[0] if candidates else None
+    if candidates and rows is not None:
+        found = replace(passes, network=Logits(module, "", final=False)).last_among(rows, candidates)
+    if found is None:
+        end = "has no nn.Linear" if not candidates else "does not end with an nn.Linear"
+        raise InputError(
+            f"{type(module).__name__} {end}: name the layer whose inputs are the representation, "
+            f"iv.split(model, layer=...); {listed(module)}"
+        )
+    return Logits(module, found)
+
+
+def _named(passes: Passes, module: nn.Module, layer: str, rows: Any) -> Logits:
+    names = [name for name, _ in module.named_modules() if name]
+    if layer not in names:
+        near = difflib.get_close_matches(str(layer), names, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else listed(module)
+        raise InputError(f'{type(module).__name__} has no layer "{layer}": {hint}')
+    try:
+        last: nn.Module | None = _cut(passes, module, None, rows).top
+    except InputError:
+        last = None
+    if module.get_submodule(layer) is last:
+        return Logits(module, layer)
+    if is_chain(module) and layer in module._modules:  # all from there on is known, and is the top
+        steps = [step for step in module._modules.values() if step is not None]
+        place = next(k for k, name in enumerate(module._modules) if name == layer)
+        return Logits(Halves(nn.Sequential(*steps[:place]), nn.Sequential(*steps[place:])), "head")
+    return Logits(module, layer, final=rows is not None and passes.last_among(rows, [layer]) is not None)
+
+
+def _plain_head(head: nn.Module) -> nn.Module:
+    """The linear layer in a head that is nothing else but a link: Sequential(Linear, Softmax), say."""
+    if is_chain(head):
+        layers = [layer for layer in head.children() if not isinstance(layer, BEHIND)]
+        if len(layers) == 1 and is_linear(layers[0]):
+            return layers[0]
+    return head
+
+
+# --- what comes out -------------------------------------------------------------------------------------------------
+def _static_outputs(network: Logits) -> int | None:
+    """Columns of the logits, where the layers themselves tell."""
+    top, module = network.top, network.module
+    if network.final and isinstance(top, nn.Identity) and isinstance(module, Halves):
+        top = module.represent
+    return int(top.out_features) if network.final and is_linear(top) else None  # type: ignore[arg-type]
+
+
+def _head(network: Logits, outputs: int | None) -> LinearHead | None:
+    top = network.top
+    if not network.final:
+        return None
+    if isinstance(top, nn.Identity) and outputs is not None:
+        return LinearHead(np.eye(outputs), np.zeros(outputs))
+    if not is_linear(top):
+        return None
+    return of_weights(top)
+
+
+def _classes(given: Sequence[Any] | None, task: str | None, outputs: int | None) -> tuple[Any, ...] | None:
+    if given is not None:
+        labels = tuple(np.asarray(given, dtype=object).tolist())
+        if task == "regression":
+            raise InputError("classes were given, but the task is regression: leave one of them out")
+        wanted = None if outputs is None else max(outputs, 2)
+        if len(set(labels)) != len(labels) or (wanted is not None and len(labels) != wanted):
+            outs = "outputs" if outputs != 1 else "output"
+            raise InputError(f"classes has {len(labels)} labels for {outputs} {outs}: give {wanted}, all different")
+        return labels
+    return tuple(range(outputs)) if task == "classification" and outputs is not None and outputs > 1 else None
+
+
+def _refuse_link(task: str | None, link: str, outputs: int | None) -> None:
+    if link and task == "regression":
+        raise InputError(f"the network ends with a {link}, which is for classes: a regression cannot be read from it")
+    if link == "sigmoid" and (outputs or 1) > 1:
+        raise InputError(f"the network gives {outputs} sigmoids, so {outputs} targets: audit one target at a time")
+
+
+def _own_columns(X: Any, Z: Array) -> Names:
+    names = own_names(X)
+    return names if names is not None and len(names) == Z.shape[1] else numbered("x", Z.shape[1])
+
+
+def _numbered_from_one(word: str, X: Any, Z: Array) -> Names:
+    return (word,) if word == "score" and Z.shape[1] == 1 else tuple(f"{word} {j + 1}" for j in range(Z.shape[1]))

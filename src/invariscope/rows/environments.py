@@ -1,0 +1,321 @@
+"""Rows grouped by environment: validated once at the door, stored so that an environment is a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.errors import InputError
+from invariscope.rows.blocks import Blocks
+from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+class Environments:
+    """Rows of a table grouped by the environment they come from.
+
+    Parameters
+    ----------
+    X : (n, d) array, or a pandas / polars / pyarrow table
+        Features or a representation; numbers only. Column names are kept.
+    y : (n,) array or column, optional
+        Target: numbers, or labels of any kind (then ``classes`` lists them).
+    env : (n,) array or column
+        The environment of every row; any label type.
+    weight : (n,) array, optional
+        How many rows each row stands for: weight 2 is the same as the row given twice.
+
+    Attributes
+    ----------
+    X, y, weight : the rows, environment after environment; ``y`` holds numbers or class codes
+    labels : the user's own environment labels, sorted
+    offsets : environment ``k`` is rows ``offsets[k]:offsets[k + 1]``
+    classes : the user's class labels when the target is categorical, else ``None``
+    order : position in the input of every stored row (``None``: the input was grouped already)
+
+    Rows that arrive already grouped in label order are not copied.
+
+    >>> import numpy as np
+    >>> data = Environments(np.arange(6.0).reshape(6, 1), [1, 2, 3, 4, 5, 6], list("babbab"))
+    >>> data.labels, data.sizes.tolist()
+    (('a', 'b'), [2, 4])
+    >>> data["a"].X.ravel().tolist()
+    [1.0, 4.0]
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        env: Any = None,
+        weight: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        target_name: str | None = None,
+        env_name: str | None = None,
+    ) -> None:
+        if env is None:
+            raise InputError("no environments given: pass env=, one label per row (the site, year, camera, ...)")
+        matrix, found_columns = matrix_of(X)
+        self.columns = found_columns if columns is None else tuple(columns)
+        n = len(matrix)
+        if n == 0 or matrix.shape[1] == 0:
+            raise InputError(f"X is empty: it has {n} rows and {matrix.shape[1]} columns")
+        env_values, found_name = column_of_labels(env, "env")
+        self.env_name = env_name or found_name or "environment"
+        self.target_name = target_name or "target"
+        _same_length(n, len(env_values), "env")
+        self.labels, codes = _encode_environments(env_values, self.env_name)
+        sizes = np.bincount(codes, minlength=len(self.labels))
+        self.offsets: NDArray[np.intp] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        # 16 bits are enough for a thousand environments, and sort by counting
+        self.order = None if np.all(codes[1:] >= codes[:-1]) else np.argsort(codes.astype(np.int16), kind="stable")
+
+        self.classes: tuple[Any, ...] | None = None
+        self.y: Array | None = None
+        if y is not None:
+            values, found_target = vector_of(y, target_name or "y")
+            self.target_name = target_name or found_target or "target"
+            _same_length(n, len(values), self.target_name)
+            values, self.classes = _encode_target(values, self.target_name)
+            self.y = self._grouped(values)
+        self.weight: Floats | None = None
+        if weight is not None:
+            values, _ = vector_of(weight, "weight")
+            _same_length(n, len(values), "weight")
+            self.weight = self._grouped(_checked_weight(values))
+            if np.any(self.rows <= 0):
+                empty = self.labels[int(np.argmax(self.rows <= 0))]
+                raise InputError(f"all weights are zero in {self.name(empty)}: drop it or mend the weights")
+
+        #: What was computed from these rows before (moments, say), so that several criteria share one pass.
+        self.memo: dict[Hashable, Any] = {}
+        rows = Blocks.of(self._grouped(matrix), self.offsets)
+        self.X: Array = rows.matrix
+        self.blocks = rows
+        self._refuse_missing()
+
+    @classmethod
+    def of(cls, X: Any, y: Any = None, env: Any = None, weight: Any = None) -> Environments:
+        """The door of every criterion: rows that were grouped before pass straight through."""
+        if not isinstance(X, Environments):
+            return cls(X, y, env, weight)
+        if y is not None or env is not None or weight is not None:
+            raise InputError("Environments already hold y, env and weight: pass them alone")
+        return X
+
+    # --- what is in here -------------------------------------------------------------------------------------------
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """Rows stored per environment (weights not counted)."""
+        return np.diff(self.offsets)
+
+    @property
+    def rows(self) -> Floats:
+        """Rows each environment stands for: the sum of its weights, or its size."""
+        if self.weight is None:
+            return self.sizes.astype(np.float64)
+        return np.add.reduceat(self.weight, self.offsets[:-1])
+
+    @property
+    def codes(self) -> NDArray[np.intp]:
+        """Environment number of every stored row."""
+        return np.repeat(np.arange(len(self.labels)), self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.labels)
+
+    def __getitem__(self, label: Hashable) -> Environment:
+        if label not in self.labels:
+            raise InputError(f"no {self.name(label)}: there are {', '.join(map(str, self.labels))}")
+        k = self.labels.index(label)
+        part = slice(int(self.offsets[k]), int(self.offsets[k + 1]))
+        return Environment(
+            label,
+            self.X[part],
+            None if self.y is None else self.y[part],
+            None if self.weight is None else self.weight[part],
+        )
+
+    def name(self, label: Hashable) -> str:
+        """An environment as an error message should call it."""
+        return f'environment "{label}"' if self.env_name == "environment" else f'{self.env_name} "{label}"'
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{label}: {size}" for label, size in zip(self.labels, self.sizes, strict=True))
+        return f"<Environments {len(self.X)} rows x {self.X.shape[1]} columns; {parts}>"
+
+    def written_out(self, counts: NDArray[np.intp]) -> Environments:
+        """The same with stored row i written down ``counts[i]`` times, without weights."""
+        index = np.repeat(np.arange(len(self.X)), counts)
+        target = None if self.y is None else self.y[index]
+        if target is not None and self.classes is not None:
+            target = _as_objects(self.classes)[target.astype(np.intp)]
+        return Environments(
+            self.X[index],
+            target,
+            _as_objects(self.labels)[self.codes[index]],
+            columns=self.columns,
+            target_name=self.target_name,
+            env_name=self.env_name,
+        )
+
+    # --- moving rows between the user's order and ours ---------------------------------------------------------------
+    def _grouped(self, values: Array) -> Array:
+        if self.order is None:
+            return values
+        return Blocks.take(values, self.order)
+
+    def grouped(self, values: Any, what: str) -> Array:
+        """Bring further values, given in the user's row order (predictions, say), into the stored order."""
+        array = np.asarray(values)
+        _same_length(len(self.X), len(array), what)
+        return self._grouped(array)
+
+    def original(self, values: Array) -> Array:
+        """Put values computed for the stored rows back into the user's row order."""
+        if self.order is None:
+            return values
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
+    # --- validation ---------------------------------------------------------------------------------------------------
+    def _refuse_missing(self) -> None:
+        suspicious = self.blocks.columns_not_finite()
+        if suspicious.size == 0:
+            return
+        j = int(suspicious[0])
+        column = self.X[:, j]
+        for bad, word in ((np.isnan(column), "missing values"), (np.isinf(column), "infinite values")):
+            counts = np.add.reduceat(bad, self.offsets[:-1], dtype=np.intp)
+            if counts.sum():
+                worst = int(np.argmax(counts / self.sizes))
+                others = [f'"{self.columns[k]}"' for k in suspicious[1:]]
+                named = ", ".join(others[:8]) + (", ..." if len(others) > 8 else "")
+                more = f" The same holds for {named}." if others else ""
+                raise InputError(
+                    f'column "{self.columns[j]}" has {counts.sum()} {word} '
+                    f"({self.labels[worst]}: {counts[worst]} of {self.sizes[worst]}). "
+                    f"Drop the column, or fill in the values before this step.{more}"
+                )
+
+
+class Environment:
+    """The rows of one environment: views into the table they came from."""
+
+    __slots__ = ("X", "label", "weight", "y")
+
+    def __init__(self, label: Hashable, X: Array, y: Array | None, weight: Floats | None) -> None:
+        self.label, self.X, self.y, self.weight = label, X, y, weight
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def _as_objects(labels: Sequence[Any]) -> Array:
+    out = np.empty(len(labels), dtype=object)
+    out[:] = labels
+    return out
+
+
+def _same_length(n: int, found: int, what: str) -> None:
+    if found != n:
+        raise InputError(f"X has {n} rows but {what} has {found}: give one value per row")
+
+
+def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
+    labels, codes = unique_labels(values, name)
+    if len(labels) < 2:
+        raise InputError(
+            f'"{name}" has only one environment ("{labels[0]}"): invariance compares at least two. '
+            "Choose another column, or add rows from elsewhere."
+        )
+    if len(labels) > 1000 or len(labels) > len(values) // 2:
+        raise InputError(
+            f'"{name}" has {len(labels)} different values in {len(values)} rows: that looks like a number or an '
+            "identifier, not an environment. Bin it into a few groups first."
+        )
+    sizes = np.bincount(codes)
+    if sizes.min() < 2:
+        raise InputError(
+            f'environment "{labels[int(sizes.argmin())]}" has 1 row: at least 2 are needed. Drop it or merge it.'
+        )
+    return labels, codes
+
+
+def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+    if values.dtype.kind in "iuf":
+        numbers = values.astype(np.float64)
+        bad = ~np.isfinite(numbers)
+        if bad.any():
+            raise InputError(
+                f'target "{name}" has {int(bad.sum())} missing or infinite values: drop those rows or fill them in'
+            )
+        return numbers, None
+    labels, codes = unique_labels(values, name)
+    if len(labels) < 2:
+        raise InputError(f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict')
+    if len(labels) > max(20, len(values) // 10):
+        raise InputError(
+            f'target "{name}" has {len(labels)} different labels in {len(values)} rows: '
+            "if it holds numbers or dates, convert it to numbers first"
+        )
+    return codes.astype(np.float64), labels
+
+
+def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+    """Sorted distinct labels as Python objects, and the code of every row."""
+    if values.dtype.kind == "f":
+        missing = int(np.isnan(values).sum())
+    elif values.dtype.kind == "M":
+        missing = int(np.isnat(values).sum())
+    elif values.dtype.kind == "O":
+        missing = int(sum(v is None or v != v for v in values))
+    else:
+        missing = 0
+    if missing:
+        raise InputError(f'"{name}" is missing in {missing} of {len(values)} rows: drop them or give them a label')
+    if values.dtype.kind == "O":
+        table: dict[Any, int] = {}
+        codes = np.fromiter((table.setdefault(v, len(table)) for v in values), np.intp, len(values))
+        found = list(table)
+        try:
+            ranked = sorted(range(len(found)), key=lambda i: found[i])
+        except TypeError:  # labels of mixed types have no common order
+            ranked = sorted(range(len(found)), key=lambda i: (type(found[i]).__name__, str(found[i])))
+        rank = np.empty(len(found), np.intp)
+        rank[ranked] = np.arange(len(found))
+        return tuple(found[i] for i in ranked), rank[codes]
+    labels, codes = np.unique(values, return_inverse=True)
+    if values.dtype.kind == "M":
+        labels = _shortest(labels)
+    return tuple(labels.tolist()), codes.astype(np.intp)
+
+
+def _shortest(dates: Array) -> Array:
+    """Dates as text, without the hours and microseconds that nobody gave."""
+    if np.datetime_data(dates.dtype)[0] in ("Y", "M", "W", "D"):
+        return dates.astype(str)
+    return np.datetime_as_string(dates, unit="auto")
+
+
+def _checked_weight(values: Array) -> Floats:
+    if values.dtype.kind not in "iufb":
+        raise InputError("weight holds text or dates: give one number of at least 0 per row")
+    weight = values.astype(np.float64)
+    bad = ~np.isfinite(weight) | (weight < 0)
+    if bad.any():
+        raise InputError(
+            f"weight has {int(bad.sum())} negative, missing or infinite values: "
+            "weights count rows, give numbers of at least 0"
+        )
+    return weight

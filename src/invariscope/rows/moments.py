@@ -1,0 +1,115 @@
+"""Additive statistics per (environment, fold): one pass over the rows, merged by addition, folds out by subtraction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.errors import InputError
+from invariscope.rows.blocks import Sums, out_of_range, sum_by_environment
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Second moments of (1, z, y − centre) in every environment and fold.
+
+    ``rows`` is (E, F); ``gram`` is (E, F, p + 1, p + 1) with p = d + 1 and the target in the last place. The columns
+    are centred by one shift for all rows, so moments of blocks, files or workers that share the shift add up. So is
+    the target: a sum of squares about 0 has no digits left for residuals that are small beside the target's mean.
+
+    >>> import numpy as np
+    >>> part = Moments(np.ones((1, 2)), np.ones((1, 2, 3, 3)))
+    >>> (part + part).total.rows.tolist(), part.without(0).rows.tolist()
+    ([4.0], [1.0])
+    """
+
+    rows: Floats
+    gram: Floats
+    centre: float = 0.0
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.rows + other.rows, self.gram + other.about(self.centre).gram, self.centre)
+
+    def about(self, centre: float) -> Moments:
+        """The same moments with the target centred elsewhere: y − c' = (y − c) + (c − c') · 1."""
+        step, gram = self.centre - centre, self.gram.copy()
+        gram[..., -1, -1] += 2 * step * gram[..., 0, -1] + step**2 * gram[..., 0, 0]
+        gram[..., :-1, -1] += step * gram[..., :-1, 0]
+        gram[..., -1, :-1] = gram[..., :-1, -1]
+        return Moments(self.rows, gram, centre)
+
+    @property
+    def total(self) -> Moments:
+        """All folds together: (E,) and (E, p + 1, p + 1)."""
+        return Moments(self.rows.sum(axis=1), self.gram.sum(axis=1), self.centre)
+
+    def without(self, fold: int) -> Moments:
+        """All folds but one: the training rows of cross-fitting, by subtraction."""
+        rows, gram = self.rows.sum(axis=1) - self.rows[:, fold], self.gram.sum(axis=1) - self.gram[:, fold]
+        return Moments(rows, gram, self.centre)
+
+    @property
+    def hessian(self) -> Floats:
+        """Σ z zᵀ over the design columns."""
+        return self.gram[..., :-1, :-1]
+
+    @property
+    def cross(self) -> Floats:
+        """Σ z (y − centre)."""
+        return self.gram[..., :-1, -1]
+
+
+def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
+    """Moments of all environments in one pass; row i of an environment belongs to fold i mod ``folds``."""
+    refuse_out_of_range(data, target)
+    kept: dict[int, Moments] = data.memo.setdefault(("moments", target.task), {})
+    if folds not in kept and folds == 1 and kept:
+        whole = next(iter(kept.values())).total
+        kept[1] = Moments(whole.rows[:, None], whole.gram[:, None], whole.centre)
+    if folds not in kept:
+        kept[folds] = _moments_of(data, target, folds)
+    return kept[folds]
+
+
+def refuse_out_of_range(data: Environments, target: Target) -> None:
+    """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
+    key = ("in range", target.task)
+    if key in data.memo:
+        return
+    found = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range().items()}
+    largest = float(np.abs(target.values).max())
+    if target.task == "regression" and out_of_range(largest):
+        found[f'target "{data.target_name}"'] = largest
+    for what, size in found.items():
+        raise InputError(
+            f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
+            "multiply it by a constant first"
+        )
+    data.memo[key] = True
+
+
+def _moments_of(data: Environments, target: Target, folds: int) -> Moments:
+    centre = float(target.values.mean())
+    size = data.blocks.width
+
+    def collect(environment: int, rows: slice) -> Sums:
+        count, gram = np.zeros(folds), np.zeros((folds, size + 1, size + 1))
+        start = int(data.offsets[environment])
+        for block, view in data.blocks.designs(rows, extra=1):
+            np.subtract(target.values[block], centre, out=view[:, -1])
+            if data.weight is not None:
+                view = np.einsum("ij,i->ij", view, np.sqrt(data.weight[block]))
+            for fold in range(folds):
+                part = view[(fold - (block.start - start)) % folds :: folds]
+                gram[fold] += part.T @ part
+                count[fold] += part[:, 0] @ part[:, 0]
+        return {"rows": count, "gram": gram}
+
+    sums = sum_by_environment(collect, data.offsets)
+    return Moments(sums["rows"], sums["gram"], centre)

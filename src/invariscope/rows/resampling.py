@@ -1,0 +1,97 @@
+"""Folds, null distributions and p-values: one random generator at the door, handed down, never global state."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariscope.errors import InputError
+from invariscope.rows.environments import Environments
+
+Floats = NDArray[np.float64]
+
+
+def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> NDArray[np.intp]:
+    """Row i of an environment belongs to fold i mod ``folds``: no state, the same in every pass and on every worker."""
+    return (np.arange(rows.start, rows.stop) - int(data.offsets[environment])) % folds
+
+
+def ranks_by_content(X: Floats, offsets: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The rank of every row within its environment along one fixed direction; equal rows share a rank.
+
+    It is found from the values, so that rows in another order, or repeated, or in other units, are ranked alike.
+    ``X`` must have columns of comparable size.
+    """
+    along = X @ direction(X.shape[1])
+    rank = np.empty(len(X), dtype=np.intp)
+    for start, stop in itertools.pairwise(offsets):
+        order = np.argsort(along[start:stop], kind="stable")
+        values = along[start:stop][order]
+        apart = np.diff(values) > 1e-9 * (1 + np.abs(values[1:]))  # closer than rounding error is the same row
+        rank[start + order] = np.concatenate([[0], np.cumsum(apart)])
+    return rank
+
+
+def places_by_content(X: Floats, offsets: NDArray[np.intp], tie: Floats | None = None) -> NDArray[np.intp]:
+    """A place for every row within its environment, 0, 1, …, as if drawn by lot.
+
+    The lots are drawn for ranks, of rows and of environments along one direction, so that rows in another order or in
+    other units draw alike: which of several equal rows gets which place makes no difference. Where rows equal in X
+    differ otherwise, ``tie`` ranks them. Equal rows must not share
+    a place: with few different rows, a fold would hold out whole values, and models would have to guess what they never
+    saw. Nor must places follow the ranks: folds dealt in turn along a direction are alike in every detail there, and
+    none could tell that a fit to the others goes too far.
+    """
+    along = X @ direction(X.shape[1])
+    runs = list(itertools.pairwise(offsets))
+    centres = [along[start:stop].mean() if stop > start else 0.0 for start, stop in runs]
+    places = np.empty(len(X), dtype=np.intp)
+    for number, k in enumerate(np.argsort(np.round(centres, 9), kind="stable")):
+        start, stop = runs[k]
+        second = np.zeros(stop - start) if tie is None else tie[start:stop]
+        order = np.lexsort((second, np.round(along[start:stop], 10)))
+        places[start + order] = np.random.default_rng([number, stop - start]).permutation(stop - start)
+    return places
+
+
+def folds_by_content(X: Floats, offsets: NDArray[np.intp], folds: int, tie: Floats | None = None) -> NDArray[np.intp]:
+    """The fold of every row: :func:`places_by_content` dealt in turn."""
+    return places_by_content(X, offsets, tie) % folds
+
+
+def whole(weight: Floats) -> NDArray[np.intp] | None:
+    """Weights as counts of rows, if that is what they are, and rows written out are not many more."""
+    counts = weight.astype(np.intp)
+    return counts if np.array_equal(counts, weight) and counts.sum() <= 10 * len(counts) else None
+
+
+def direction(d: int) -> Floats:
+    """One direction in d columns, always the same, along which rows are ranked."""
+    return np.random.default_rng(d).normal(size=d)
+
+
+def refuse_too_few(folds: int, draws: int) -> None:
+    """Folds to hold out and draws for an interval must be enough to mean anything."""
+    if folds < 2:
+        raise InputError(f"folds is {folds}: at least 2 are needed")
+    if draws < 99:
+        raise InputError(f"n_boot is {draws}: at least 99 draws are needed for an interval")
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The one source of randomness of a call."""
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed is {seed!r}: give a whole number of at least 0")
+    return np.random.default_rng(seed)
+
+
+def pvalue(observed: float, null: Floats) -> float:
+    """Share of the null at least as large as what was observed, (1 + k) / (1 + n): never 0, ties count.
+
+    >>> pvalue(3.0, np.array([1.0, 2.0, 3.0]))
+    0.5
+    """
+    slack = 1e-12 * abs(observed) if np.isfinite(observed) else 0.0
+    return float((1 + np.count_nonzero(null >= observed - slack)) / (1 + len(null)))

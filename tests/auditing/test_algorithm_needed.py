@@ -1,0 +1,126 @@
+"""Is an OOD algorithm needed? The answer of the influence paper's section 4.2, and its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import invariscope as iv
+from invariscope.auditing.algorithm_needed import (
+    ANSWERS,
+    COLLECT,
+    LITTLE_TO_GAIN,
+    OPEN,
+    USE_ONE,
+    algorithm_needed,
+    answer_of,
+)
+from invariscope.auditing.verdict import CANNOT_TELL, INVARIANT, NEGLIGIBLE, NOT_INVARIANT, STATES, UNINFORMATIVE
+from invariscope.results import InfluenceResult
+from invariscope.rows.resampling import pvalue
+
+SHUFFLED = np.linspace(-3.5, -2.5, 199)
+
+
+def influence(value: float, shuffled: np.ndarray = SHUFFLED) -> InfluenceResult:
+    return InfluenceResult(
+        value=value,
+        shuffled=shuffled,
+        pvalue=pvalue(value, shuffled) if len(shuffled) else float("nan"),
+        labels=("a", "b"),
+        parameters=("x", "(intercept)"),
+        influences=np.zeros((2, 2)),
+        direction=np.array([1.0, 0.0]),
+        eigenvalues=np.ones(2),
+        damping=0.0,
+        rank=2,
+        loss="squared",
+    )
+
+
+@pytest.mark.parametrize("state", [NOT_INVARIANT, CANNOT_TELL])
+def test_far_above_the_shuffles_an_algorithm_is_worth_trying(state: str) -> None:
+    assert answer_of(influence(1.0), state) == USE_ONE
+    told = algorithm_needed(influence(1.0), state, env_name="hospital")
+    assert told == (
+        "An OOD algorithm is worth trying: the hospitals pull the head apart far more than chance does "
+        "(V 1.00, −3.48 … −2.52 for shuffled rows; p ≤ 0.005)."
+    )
+
+
+def test_just_above_most_shuffles_is_not_called_far() -> None:
+    told = algorithm_needed(influence(-2.52), NOT_INVARIANT)
+    assert "apart more than chance does" in told
+
+
+@pytest.mark.parametrize("state", [INVARIANT, NEGLIGIBLE])
+def test_equal_to_its_shuffles_asks_for_environments(state: str) -> None:
+    assert answer_of(influence(-3.0), state) == COLLECT
+    told = algorithm_needed(influence(-3.0), state, env_name="country")
+    assert told.startswith("No OOD algorithm is called for")
+    assert "p = 0.51" in told  # (1 + 100) / (1 + 199)
+    assert told.endswith("collect more countries instead.")
+
+
+@pytest.mark.parametrize("state", [INVARIANT, NEGLIGIBLE])
+def test_a_sure_difference_of_no_practical_size_has_little_to_gain(state: str) -> None:
+    assert answer_of(influence(1.0), state) == LITTLE_TO_GAIN
+    assert "costs under 5 %" in algorithm_needed(influence(1.0), state, margin=0.05)
+
+
+def test_where_the_regret_sees_what_the_index_misses_that_is_said() -> None:
+    told = algorithm_needed(influence(-3.0), NOT_INVARIANT)
+    assert "would not ask" in told
+    assert "regret" in told
+
+
+@pytest.mark.parametrize(
+    "found", [None, influence(1.0, np.empty(0)), influence(float("-inf"))], ids=["none", "no shuffles", "no value"]
+)
+def test_without_an_index_there_is_no_answer(found: InfluenceResult | None) -> None:
+    assert algorithm_needed(found, NOT_INVARIANT) == ""
+
+
+def test_an_uninformative_representation_gets_no_advice_on_algorithms() -> None:
+    assert algorithm_needed(influence(1.0), UNINFORMATIVE) == ""
+
+
+def test_a_model_of_another_objective_is_told_whether_that_worked() -> None:
+    told = algorithm_needed(influence(1.0), NOT_INVARIANT, trained_by="vrex")
+    assert told.startswith("Trained with vrex, the environments pull the head apart far more")
+    assert told.endswith("try a larger penalty or another objective.")
+    told = algorithm_needed(influence(-3.0), INVARIANT, trained_by="irm")
+    assert told.startswith("No OOD algorithm beyond irm is called for")
+
+
+def test_rows_that_do_not_settle_the_regret_do_not_settle_this_either() -> None:
+    assert answer_of(influence(-3.0), CANNOT_TELL) == OPEN
+    told = algorithm_needed(influence(-3.0), CANNOT_TELL, env_name="site")
+    assert "is open too" in told
+    assert "collect" not in told
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("value", [1.0, -3.0])
+def test_every_state_has_one_of_the_answers(state: str, value: float) -> None:
+    assert answer_of(influence(value), state) in ({""} if state == UNINFORMATIVE else set(ANSWERS))
+
+
+def rows(seed: int, slope: float) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    X, site = rng.normal(size=(1500, 3)), np.repeat(["Bern", "Oslo", "Rome"], 500)
+    return X, X[:, 0] + slope * (site == "Rome") * X[:, 1] + rng.normal(size=1500), site
+
+
+def test_the_audit_answers_in_its_verdict_its_page_and_its_file(seed: int, tmp_path: Any) -> None:
+    options: dict[str, Any] = {"env_name": "site", "n_boot": 199, "criteria": ["influence_index"]}
+    differs = iv.audit(None, *rows(seed, 1.0), **options)
+    assert differs.algorithm.startswith("An OOD algorithm is worth trying: the sites")
+    assert differs.verdict.endswith(differs.algorithm)
+    assert differs.to_dict()["verdict"]["algorithm"] == differs.algorithm
+    assert "An OOD algorithm is worth trying" in differs.to_html(tmp_path / "page.html").read_text()
+    assert "OOD algorithm" in str(differs)
+    same = [iv.audit(None, *rows(seed + draw, 0.0), **options).algorithm for draw in range(3)]
+    assert sum("no more than chance does" in text for text in same) >= 2

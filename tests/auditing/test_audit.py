@@ -1,0 +1,588 @@
+"""`iv.audit` from end to end: every kind of model, what is left out and why, and every way to show the outcome."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import io
+import json
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+import invariscope as iv
+from invariscope.auditing.verdict import STATES
+from invariscope.criteria.registry import CRITERIA
+
+SITES = ("Bern", "Oslo", "Rome")
+DRAWS = 99
+
+
+@functools.cache
+def patients(seed: int) -> SimpleNamespace:
+    """Three sites; Rome answers to the dose as well. ``gain`` are numbers, ``state`` two classes, ``grade`` three."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(600, 3)), columns=["age", "dose", "bmi"])
+    site = pd.Series(rng.permutation(np.repeat(SITES, 200)), name="site")
+    score = X["age"] + 1.5 * (site == "Rome") * X["dose"]
+    gain = (score + rng.normal(size=600)).rename("gain")
+    state = pd.Series(np.where(1.5 * score + rng.logistic(size=600) > 0, "sick", "healthy"), name="state")
+    grade = pd.Series(np.digitize(gain, [-0.7, 0.7]), name="grade")
+    return SimpleNamespace(X=X, site=site, gain=gain, state=state, grade=grade)
+
+
+def audited(model: Any, data: SimpleNamespace, target: str = "gain", **options: Any) -> iv.Audit:
+    given = {"n_boot": DRAWS, "X": data.X, **options}
+    return iv.audit(model, given.pop("X"), getattr(data, target), data.site, **given)
+
+
+OF_NETWORKS = {"worst_case_in_inputs"}
+ON_NUMBERS = {
+    *("dric", "influence_index", "irm_penalty", "regret", "risk_variance", "transport_gap", "worst_case"),
+    "worst_environment_risk",
+}
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+REGRESSORS: dict[str, tuple[Callable[[SimpleNamespace], Any], str]] = {
+    "linear": (lambda d: LinearRegression().fit(d.X, d.gain), "representation level"),
+    "pipeline": (lambda d: make_pipeline(StandardScaler(), Ridge()).fit(d.X, d.gain), "representation level"),
+    "grid": (lambda d: GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=2).fit(d.X, d.gain), "representation level"),
+    "network": (
+        lambda d: MLPRegressor(hidden_layer_sizes=(4,), solver="lbfgs", max_iter=2000, random_state=0).fit(
+            d.X.to_numpy(), d.gain
+        ),
+        "hidden layer",
+    ),
+    "forest": (lambda d: RandomForestRegressor(5, max_depth=3, random_state=0).fit(d.X, d.gain), "prediction level"),
+    "function": (lambda d: lambda X: np.asarray(X)[:, 0] + 0.3 * np.asarray(X)[:, 1], "prediction level"),
+    "arrays": (
+        lambda d: iv.Split(represent=d.X.to_numpy()[:, :2], predict=d.X["age"].to_numpy(), columns=["a", "b"]),
+        "given by hand",
+    ),
+    "nothing": (lambda d: None, "the columns themselves"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_every_kind_of_regression_model(name: str, seed: int) -> None:
+    data = patients(seed)
+    build, level = REGRESSORS[name]
+    X = data.X.to_numpy() if name == "network" else data.X
+    found = audited(build(data), data, X=X)
+    without = OF_NETWORKS | ({"worst_case"} if name == "arrays" else set())  # a head was not given
+    assert set(found.results) == ON_NUMBERS - without
+    assert set(found.left_out) == {"calibration_variance", *without}
+    assert "regression" in found.left_out["calibration_variance"]
+    assert level in found.data.representation
+    assert found.state in STATES
+    assert found.data.task == "regression"
+    assert found.data.rows == 600
+    assert found.data.labels == SITES
+    assert found.data.sizes == (200, 200, 200)
+    assert (found.data.target_name, found.data.env_name) == ("gain", "site")
+    assert found["regret"].columns[:-1] == found.data.columns
+    assert all(math.isfinite(result.value) for result in found.results.values())
+
+
+@pytest.mark.parametrize("target", ["state", "grade"])
+def test_classifiers_run_every_criterion(target: str, seed: int) -> None:
+    data = patients(seed)
+    models = [
+        LogisticRegression().fit(data.X, getattr(data, target)),
+        MLPClassifier((4,), solver="lbfgs", max_iter=30, random_state=0, alpha=1.0, tol=1e2).fit(
+            data.X, getattr(data, target)
+        ),
+        None,
+    ]
+    for model in models:
+        found = audited(model, data, target)
+        assert set(found.results) == set(CRITERIA) - OF_NETWORKS
+        assert found.left_out == dict.fromkeys(OF_NETWORKS, "needs a torch model")
+        assert found.data.task == ("binary" if target == "state" else "multiclass")
+        assert found["dric"].pairs.shape == (3, 3, 2 if target == "state" else 3)
+        assert found["worst_environment_risk"].unit == "log-loss (nats)"
+
+
+def test_rome_is_found_out(seed: int) -> None:
+    data = patients(seed)
+    for model, target in (
+        (LinearRegression().fit(data.X, data.gain), "gain"),
+        (LogisticRegression().fit(data.X, data.state), "state"),
+    ):
+        found = audited(model, data, target, n_boot=499)
+        assert found.state == "NOT INVARIANT"
+        assert found["regret"].worst == "Rome"
+        assert "Rome" in found.verdict
+        assert "dose" in found.verdict
+
+
+def test_the_audit_agrees_with_the_criteria_called_by_hand(seed: int) -> None:
+    """Columns are put in units of their spread for the influence index; nothing else may notice."""
+    data = patients(seed)
+    model = LinearRegression().fit(data.X, data.gain)
+    f = model.predict(data.X)
+    found = audited(model, data)
+    by_hand = iv.regret(data.X, data.gain, data.site, n_boot=DRAWS)
+    assert found["regret"].value == pytest.approx(by_hand.value, rel=1e-6)
+    assert found["risk_variance"].value == pytest.approx(iv.risk_variance(f, data.gain, data.site).value, rel=1e-12)
+    assert found["irm_penalty"].value == pytest.approx(iv.irm_penalty(f, data.gain, data.site).value, rel=1e-12)
+    spread = (data.X - data.X.mean()) / data.X.std(ddof=0)
+    fitted = LinearRegression().fit(spread, data.gain)
+    head = iv.LinearHead(fitted.coef_, fitted.intercept_)
+    index = iv.influence_index(spread, data.gain, data.site, head=head, shuffles=DRAWS)
+    assert found["influence_index"].value == pytest.approx(index.value, abs=1e-8)
+    assert found["influence_index"].parameters[:3] == ("age", "dose", "bmi")
+
+
+def test_units_of_the_inputs_do_not_matter(seed: int) -> None:
+    data = patients(seed)
+    factor, shift = np.array([1000.0, 0.01, 1.0]), np.array([0.0, 5.0, -7.0])
+    one = audited(None, data)
+    other = audited(None, data, X=data.X * factor + shift)
+    for name in one.results:
+        assert other[name].value == pytest.approx(one[name].value, rel=1e-6), name
+    assert other.state == one.state
+
+
+# --- what is left out, and why ------------------------------------------------------------------------------------
+def test_a_representation_alone_has_no_predictions(seed: int) -> None:
+    data = patients(seed)
+    found = audited(iv.Split(represent=data.X.to_numpy()), data)
+    assert set(found.results) == {"regret", "influence_index", "transport_gap"}
+    assert set(found.left_out) == set(CRITERIA) - set(found.results)
+    reasons = {**found.left_out}
+    assert "none was given" in reasons.pop("worst_case")
+    assert "torch" in reasons.pop("worst_case_in_inputs")
+    assert all("predictions" in reason for reason in reasons.values())
+
+
+def test_a_model_that_votes_has_no_probabilities(seed: int) -> None:
+    data = patients(seed)
+    found = audited(LinearSVC().fit(data.X, data.state), data, "state")
+    assert "only votes" in found.left_out["calibration_variance"]
+    assert "regret" in found.results
+
+
+def test_votes_are_not_judged_as_probabilities(seed: int) -> None:
+    """The log-loss of a vote is 0 or a cap nobody chose: the share of errors is what a vote can be judged by."""
+    data = patients(seed)
+    found = audited(LinearSVC().fit(data.X, data.state), data, "state")
+    assert "irm_penalty" not in found.results or found["irm_penalty"].value < 1
+    for name in ("risk_variance", "worst_environment_risk"):
+        if name in found.results:
+            assert found[name].unit == "share"
+            assert all(0 <= estimate.value <= 1 for estimate in found[name].per_environment.values())
+        else:
+            assert "votes" in found.left_out[name]
+
+
+def test_text_columns_reach_the_model_and_ratios_are_those_of_the_representation(seed: int) -> None:
+    data = patients(seed)
+    X = data.X.assign(ward=np.where(data.X["bmi"] > 0, "north", "south"))
+    encoder = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
+    found = audited(make_pipeline(encoder, LinearRegression()).fit(X, data.gain), data, X=X)
+    assert set(found.results) == ON_NUMBERS
+    assert any("measured on the representation" in note and '"ward"' in note for note in found.notes)
+    assert any("ward" in column for column in found.data.columns)
+    assert "overlap" in found.frame()
+
+
+def test_asking_for_what_was_left_out_gives_the_reason(seed: int) -> None:
+    found = audited(LinearRegression().fit(patients(seed).X, patients(seed).gain), patients(seed))
+    assert found["regret"] is found.results["regret"]
+    with pytest.raises(KeyError, match="this is a regression"):
+        found["calibration_variance"]
+    with pytest.raises(KeyError, match="no such criterion"):
+        found["beauty"]
+
+
+def test_a_subset_of_criteria(seed: int) -> None:
+    data = patients(seed)
+    found = audited(None, data, criteria=["risk_variance", "risk_variance", "calibration_variance"])
+    assert set(found.results) == {"regret", "risk_variance"}  # there is no verdict without the regret
+    assert set(found.left_out) == {"calibration_variance"}
+    assert set(audited(None, data, criteria=[]).results) == {"regret"}
+    assert found["regret"].value == audited(None, data)["regret"].value
+
+
+@pytest.mark.parametrize("names", [["beauty"], ["regret", "beauty"]])
+def test_an_unknown_criterion_is_refused(names: list[str], seed: int) -> None:
+    with pytest.raises(iv.InputError, match=r'criterion "beauty" is unknown: there are .*regret'):
+        audited(None, patients(seed), criteria=names)
+
+
+def test_one_criterion_given_as_text(seed: int) -> None:
+    """A bare name is what people type; it must work, or say what is wrong with it, but not spell it out."""
+    try:
+        assert set(audited(None, patients(seed), criteria="dric").results) == {"regret", "dric"}
+    except iv.InputError as error:
+        assert 'criterion "d"' not in str(error)  # noqa: PT017
+
+
+# --- classes and their order --------------------------------------------------------------------------------------
+def sigmoid(X: Any) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-1.5 * np.asarray(X)[:, 0])))
+
+
+def test_columns_of_probabilities_follow_the_models_classes(seed: int) -> None:
+    """A model whose first column is "sick" against a target sorted the other way round."""
+    data = patients(seed)
+
+    def sick_first(X: Any) -> np.ndarray:
+        return np.column_stack([sigmoid(X), 1 - sigmoid(X)])
+
+    model = iv.Split(predict=sick_first, classes=("sick", "healthy"), task="classification")
+    straight = iv.Split(predict=lambda X: sick_first(X)[:, ::-1], classes=("healthy", "sick"), task="classification")
+    one, other = audited(straight, data, "state"), audited(model, data, "state")
+    for name in ("risk_variance", "worst_environment_risk", "calibration_variance", "irm_penalty", "dric"):
+        assert other[name].value == pytest.approx(one[name].value, rel=1e-9), name
+    expected = iv.risk_variance(sigmoid(data.X), data.state == "sick", data.site)
+    assert other["risk_variance"].value == pytest.approx(expected.value, rel=1e-9)
+
+
+def test_one_column_of_probabilities_is_that_of_the_second_class(seed: int) -> None:
+    data = patients(seed)
+    one = audited(sigmoid, data, "state")
+    both = audited(lambda X: np.column_stack([1 - sigmoid(X), sigmoid(X)]), data, "state")
+    assert set(one.results) == set(both.results) == set(CRITERIA) - OF_NETWORKS
+    for name in ("risk_variance", "calibration_variance", "irm_penalty", "dric"):
+        assert one[name].value == pytest.approx(both[name].value, rel=1e-9), name
+
+
+@pytest.mark.parametrize("kind", ["text", "bool", "codes", "pandas categories"])
+def test_classes_may_be_named_as_the_user_likes(kind: str, seed: int) -> None:
+    data = patients(seed)
+    ill = data.state == "sick"
+    y = {
+        "text": data.state,
+        "bool": ill,
+        "codes": ill.astype(int) + 1,
+        "pandas categories": data.state.astype("category"),
+    }[kind]
+    found = iv.audit(LogisticRegression().fit(data.X, y), data.X, y, data.site, n_boot=DRAWS)
+    expected = audited(LogisticRegression().fit(data.X, data.state), data, "state")
+    assert found.data.task == "binary"
+    assert set(found.results) == set(expected.results)
+    for name in found.results:
+        assert found[name].value == pytest.approx(expected[name].value, rel=1e-6, abs=1e-9), name
+
+
+def test_a_class_the_model_never_saw_is_named(seed: int) -> None:
+    data = patients(seed)
+    model = LogisticRegression().fit(data.X, data.state.replace("healthy", "well"))
+    with pytest.raises(iv.InputError, match=r'class "healthy", which the model does not know: .*sick, well'):
+        audited(model, data, "state")
+    with pytest.raises(iv.InputError, match=r"the model predicts 3 classes but the rows .*hold 2"):
+        iv.audit(LogisticRegression().fit(data.X, data.grade), data.X, data.grade.clip(upper=1), data.site)
+
+
+# --- the baseline -------------------------------------------------------------------------------------------------
+BASELINES: dict[str, Callable[[Any, SimpleNamespace], Any]] = {
+    "model": lambda model, data: model,
+    "array": lambda model, data: model.predict(data.X),
+    "list": lambda model, data: model.predict(data.X).tolist(),
+    "pandas": lambda model, data: pd.Series(model.predict(data.X)),
+    "polars": lambda model, data: pl.Series(model.predict(data.X)),
+    "pyarrow": lambda model, data: pa.array(model.predict(data.X)),
+    "split": lambda model, data: iv.Split(predict=model.predict(data.X)),
+}
+
+
+@pytest.mark.parametrize("kind", BASELINES)
+def test_a_baseline_that_is_the_model_scores_exactly_one(kind: str, seed: int) -> None:
+    data = patients(seed)
+    model = Ridge(50.0).fit(data.X, data.gain)
+    assert audited(model, data)["dric"].value != 1.0
+    assert audited(model, data, baseline=BASELINES[kind](model, data))["dric"].value == 1.0
+
+
+def test_a_baseline_that_is_the_classifier_scores_exactly_one(seed: int) -> None:
+    data = patients(seed)
+    model = LogisticRegression(C=0.01).fit(data.X, data.state)
+    for baseline in (model, model.predict_proba(data.X)):
+        assert audited(model, data, "state", baseline=baseline)["dric"].value == 1.0
+
+
+def test_the_default_baseline_is_linear_erm(seed: int) -> None:
+    data = patients(seed)
+    assert audited(LinearRegression().fit(data.X, data.gain), data)["dric"].value == pytest.approx(1.0, rel=1e-6)
+    assert audited(None, data)["dric"].value == pytest.approx(1.0, rel=1e-9)
+    shrunk = audited(lambda X: 0.1 * LinearRegression().fit(data.X, data.gain).predict(X), data)
+    assert shrunk["dric"].value == pytest.approx(0.01, rel=1e-6)
+
+
+def test_a_baseline_that_cannot_predict_is_refused(seed: int) -> None:
+    data = patients(seed)
+    with pytest.raises(iv.InputError, match="baseline"):
+        audited(None, data, baseline=iv.Split(represent=data.X.to_numpy()))
+
+
+def test_a_baseline_of_other_rows_is_not_passed_over(seed: int) -> None:
+    data = patients(seed)
+    try:
+        found = audited(None, data, baseline=np.zeros(7))
+    except iv.InputError as error:
+        assert "7" in str(error)  # noqa: PT017
+    else:
+        assert "7" in found.left_out["dric"]
+
+
+# --- ways to show it ----------------------------------------------------------------------------------------------
+@functools.cache
+def shown(seed: int, target: str = "state") -> iv.Audit:
+    data = patients(seed)
+    return audited(None, data, target)
+
+
+def test_frame(seed: int) -> None:
+    frame = shown(seed).frame()
+    assert frame["environment"].tolist() == list(SITES)
+    assert frame["rows"].tolist() == [200, 200, 200]
+    regret = shown(seed)["regret"]
+    np.testing.assert_allclose(frame["regret"], [regret.per_environment[site].value for site in SITES])
+    assert (frame["regret_low"] <= frame["regret"]).all()
+    assert (frame["regret"] <= frame["regret_high"]).all()
+    np.testing.assert_allclose(frame["loss"] / frame["own_head_loss"] - 1, frame["regret"], rtol=1e-9)
+    assert {"ece", "overlap"} <= set(frame)
+    assert "ece" not in shown(seed, "gain").frame()
+
+
+def refuse_constant(name: str) -> float:
+    raise AssertionError(f"{name} is no JSON")
+
+
+@pytest.mark.parametrize("target", ["gain", "state", "grade"])
+def test_json(target: str, seed: int, tmp_path: Path) -> None:
+    found = shown(seed, target)
+    path = found.to_json(tmp_path / "audit.json")
+    assert path == tmp_path / "audit.json"
+    assert [file.name for file in tmp_path.iterdir()] == ["audit.json"]  # no temporary file left behind
+    text = path.read_text(encoding="utf-8")
+    read = json.loads(text, parse_constant=refuse_constant)
+    assert read == found.to_dict()
+    assert read["verdict"]["state"] == found.state
+    assert set(read["results"]) == set(found.results)
+    assert read["results"]["regret"]["value"] == found["regret"].value
+    assert (
+        read["results"]["regret"]["per_environment"]["Rome"]["value"] == found["regret"].per_environment["Rome"].value
+    )
+    assert read["settings"]["seed"] == 0
+    assert read["data"]["labels"] == list(SITES)
+    assert read["left_out"] == dict(found.left_out)
+
+
+def test_json_has_no_numbers_that_do_not_exist(seed: int, tmp_path: Path) -> None:
+    """An environment whose own head makes no error has no regret."""
+    data = patients(seed)
+    y = data.gain.where(data.site != "Oslo", data.X["age"])
+    found = iv.audit(None, data.X, y, data.site, n_boot=DRAWS)
+    assert math.isnan(found["regret"].per_environment["Oslo"].value)
+    text = found.to_json(tmp_path / "a.json").read_text(encoding="utf-8")
+    read = json.loads(text, parse_constant=refuse_constant)
+    assert read["results"]["regret"]["per_environment"]["Oslo"]["value"] is None
+    assert any("Oslo" in note for note in found["regret"].notes)
+    found.to_html(tmp_path / "a.html")
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(seed: int, tmp_path: Path) -> None:
+    with pytest.raises(iv.InputError, match=r'there is no folder .*missing"\. Create it first'):
+        shown(seed).to_json(tmp_path / "missing" / "audit.json")
+    path = shown(seed).to_json(tmp_path / "audit.json")
+    before = path.read_bytes()
+    assert shown(seed).to_json(str(path)).read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["audit.json"]
+
+
+def test_page(seed: int, tmp_path: Path) -> None:
+    data = patients(seed)
+    names = {"Bern": "<script>alert(1)</script>", "Oslo": "Oslo & Co", "Rome": 'Rome "north"'}
+    found = iv.audit(None, data.X, data.gain, data.site.map(names), n_boot=DRAWS)
+    page = found.to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert found.state in page
+    assert "<script>alert" not in page
+    assert "Oslo &amp; Co" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert [file.name for file in tmp_path.iterdir()] == ["audit.html"]
+
+
+def test_notebook_terminal_and_repr(seed: int) -> None:
+    from rich.console import Console
+
+    found = shown(seed)
+    fragment = found._repr_html_()
+    assert found.state in fragment
+    assert "<html" not in fragment
+    console = Console(width=100, file=io.StringIO())
+    console.print(found)
+    text = console.file.getvalue()
+    assert found.state in text
+    assert all(site in text for site in SITES)
+    assert "600 rows in 3 environments" in repr(found)
+    assert found.state in repr(found)
+
+
+def test_an_audit_is_frozen_and_portable(seed: int) -> None:
+    found = shown(seed)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.state = "INVARIANT"  # type: ignore[misc]
+    for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert again.to_dict() == found.to_dict()
+    assert set(found.settings.versions) >= {"python", "numpy", "scikit-learn"}
+    assert found.settings.seconds > 0
+    assert found.settings.n_boot == DRAWS
+
+
+# --- settings -----------------------------------------------------------------------------------------------------
+def without_times(found: iv.Audit) -> dict[str, Any]:
+    plain = found.to_dict()
+    for name in ("seconds", "created"):
+        plain["settings"].pop(name)
+    return plain
+
+
+def test_seeds(seed: int) -> None:
+    data = patients(seed)
+    one, same, other = (audited(None, data, seed=s) for s in (7, 7, 8))
+    assert without_times(one) == without_times(same)
+    assert not np.array_equal(one["regret"].null, other["regret"].null)
+    for name in one.results:
+        assert other[name].value == one[name].value, name
+    assert other.settings.seed == 8
+
+
+def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
+    data = patients(seed)
+    found = audited(None, data, n_boot=149, margin=50.0, alpha=1e-9)
+    assert len(found["regret"].null) == len(found["influence_index"].shuffled) == 149
+    assert found.state == "INVARIANT"
+    assert audited(None, data, margin=50.0).state == "DIFFERENT BUT NEGLIGIBLE"
+    assert (found.settings.margin, found.settings.alpha, found.settings.n_boot) == (50.0, 1e-9, 149)
+    with pytest.raises(iv.InputError, match="n_boot is 10"):
+        audited(None, data, n_boot=10)
+
+
+def test_progress_says_what_comes_next(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    audited(None, patients(seed), "state", progress=said.append)
+    assert len(said) >= 1 + len(set(CRITERIA) - OF_NETWORKS)
+    assert all(isinstance(words, str) and len(words.split()) >= 3 for words in said)
+    assert any("3 environments" in words for words in said)
+    audited(None, patients(seed), criteria=[], progress=True)  # no terminal here: silence
+    audited(None, patients(seed), criteria=[])
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_names_given_by_hand_win(seed: int) -> None:
+    data = patients(seed)
+    found = audited(None, data, target_name="weight loss", env_name="clinic")
+    assert (found.data.target_name, found.data.env_name) == ("weight loss", "clinic")
+    assert "clinics" in found.verdict
+    plain = iv.audit(None, data.X.to_numpy(), data.gain.to_numpy(), data.site.to_numpy(), n_boot=DRAWS, criteria=[])
+    assert (plain.data.target_name, plain.data.env_name) == ("target", "environment")
+    assert plain.data.columns == ("x0", "x1", "x2")
+
+
+def test_whole_weights_are_repeated_rows(seed: int) -> None:
+    data = patients(seed)
+    weight = np.random.default_rng(seed).integers(1, 4, 600)
+    again = np.repeat(np.arange(600), weight)
+    weighted = audited(None, data, "state", weight=weight)
+    repeated = iv.audit(None, data.X.iloc[again], data.state.iloc[again], data.site.iloc[again], n_boot=DRAWS)
+    assert weighted.state == repeated.state
+    for name in weighted.results:
+        assert weighted[name].value == pytest.approx(repeated[name].value, rel=1e-5), name
+
+
+@pytest.mark.parametrize("container", ["polars", "pyarrow", "numpy"])
+def test_tables_of_any_kind(container: str, seed: int) -> None:
+    data = patients(seed)
+    X = {"polars": pl.from_pandas(data.X), "pyarrow": pa.table(data.X), "numpy": data.X.to_numpy()}[container]
+    y = {"polars": pl.Series("gain", data.gain.to_numpy()), "pyarrow": pa.array(data.gain)}.get(container, data.gain)
+    env = {"polars": pl.Series("site", data.site.to_list()), "pyarrow": pa.array(data.site)}.get(container, data.site)
+    expected = audited(None, data)
+    found = iv.audit(None, X, y, env, n_boot=DRAWS)
+    for name in expected.results:
+        assert found[name].value == pytest.approx(expected[name].value, rel=1e-9), name
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------
+GAPPY_MODELS: dict[str, Callable[[SimpleNamespace], Any]] = {
+    "nothing": lambda d: None,
+    "linear": lambda d: LinearRegression().fit(d.X, d.gain),
+    "pipeline": lambda d: make_pipeline(StandardScaler(), LinearRegression()).fit(d.X, d.gain),
+    "network": lambda d: MLPRegressor(hidden_layer_sizes=(4,), solver="lbfgs", max_iter=50, tol=1e2).fit(d.X, d.gain),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", GAPPY_MODELS)
+def test_missing_values_are_named_by_column_and_environment(name: str, seed: int) -> None:
+    data = patients(seed)
+    gappy = data.X.copy()
+    gappy.loc[data.site == "Oslo", "dose"] = np.nan
+    with pytest.raises(iv.InputError, match=r'column "dose" has 200 missing values \(Oslo: 200 of 200\)'):
+        audited(GAPPY_MODELS[name](data), data, X=gappy)
+
+
+def test_missing_targets_and_labels_are_counted(seed: int) -> None:
+    data = patients(seed)
+    with pytest.raises(iv.InputError, match='target "gain" has 3 missing'):
+        iv.audit(None, data.X, data.gain.mask(data.gain.index < 3), data.site)
+    with pytest.raises(iv.InputError, match='"site" is missing in 5 of 600 rows'):
+        iv.audit(None, data.X, data.gain, data.site.mask(data.site.index < 5))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"env": lambda d: d.site.iloc[:10]}, "X has 600 rows but"),
+        ({"y": lambda d: d.gain.iloc[:10]}, "X has 600 rows but gain has 10"),
+        ({"env": lambda d: ["one"] * 600}, "only one environment"),
+        ({"env": lambda d: None}, "no environments given"),
+        ({"X": lambda d: d.X.assign(ward="A")}, 'column "ward" is text'),
+        ({"model": lambda d: LinearRegression()}, "not fitted"),
+        ({"model": lambda d: LinearRegression}, "is a class"),
+        ({"task": lambda d: "ranking"}, 'task "ranking" is unknown'),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(change: dict[str, Any], message: str, seed: int) -> None:
+    data = patients(seed)
+    given: dict[str, Any] = {"model": None, "X": data.X, "y": data.gain, "env": data.site}
+    given.update({name: build(data) for name, build in change.items()})
+    with pytest.raises(iv.InputError, match=message):
+        iv.audit(given.pop("model"), given.pop("X"), given.pop("y"), given.pop("env"), **given)
+
+
+def test_too_few_rows_for_a_head_of_its_own_are_refused(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    env = np.repeat(["big", "small"], [200, 12])
+    with pytest.raises(iv.InputError, match=r'environment "small" has 12 rows, .* 10 columns needs at least 16'):
+        iv.audit(None, rng.normal(size=(212, 10)), rng.normal(size=212), env)
+
+
+def test_constant_inputs_are_no_reason_to_stop(seed: int) -> None:
+    data = patients(seed)
+    found = audited(None, data, X=np.ones((600, 1)))
+    assert found.state == "UNINFORMATIVE"

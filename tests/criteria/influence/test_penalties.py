@@ -1,0 +1,209 @@
+"""The influence index under penalties: Hessians against automatic differentiation, fits, shuffles."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from invariscope.criteria.influence.influence_index import influence_index
+from invariscope.criteria.influence.penalties import PENALTIES
+from invariscope.datasets.synthetic.bayesian_network import two_domain_example
+from invariscope.datasets.synthetic.nulls import null_shifted
+from invariscope.errors import InputError
+from invariscope.heads.linear_head import LinearHead
+from tests.reference import penalised_influence as reference
+
+LOSSES = {"squared": ("regression", 1), "logistic": ("binary", 1), "softmax": ("multiclass", 3)}
+
+
+def rows_of(loss: str, sizes: tuple[int, ...], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    data = null_shifted(n=sizes, d=3, environments=len(sizes), task=LOSSES[loss][0], seed=seed)
+    return np.asarray(data.X), np.asarray(data.y), np.asarray(data.env)
+
+
+def head_of(outputs: int, seed: int, size: float = 0.3) -> LinearHead:
+    rng = np.random.default_rng([seed, outputs])
+    return LinearHead(size * rng.standard_normal((outputs, 3)), size * rng.standard_normal(outputs))
+
+
+def parameters_of(head: LinearHead) -> np.ndarray:
+    return np.column_stack([head.weight, head.bias]).ravel()
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_equals_automatic_differentiation_of_the_training_objective(loss: str, penalty: str, seed: int) -> None:
+    X, y, env = rows_of(loss, (40, 31, 60), seed)
+    head = head_of(LOSSES[loss][1], seed)
+    found = influence_index(X, y, env, head=head, penalty=penalty, penalty_weight=3.0, damping=0.2, shuffles=9)
+    value, influences = reference.influence_index(X, y, env, parameters_of(head), loss, penalty, 3.0, 0.2)
+    np.testing.assert_allclose(found.influences, influences, rtol=1e-8, atol=1e-10 * np.abs(influences).max())
+    assert found.value == pytest.approx(value, rel=1e-8)
+    _, hessian = reference.derivatives(X, y, env, parameters_of(head), loss, penalty, 3.0)
+    scale = 2.0 if loss == "squared" else 1.0
+    np.testing.assert_allclose(found.eigenvalues, np.linalg.eigvalsh(hessian)[::-1] / scale, rtol=1e-9, atol=1e-11)
+    assert (found.penalty, found.penalty_weight, found.loss) == (penalty, 3.0, loss)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_are_repetitions(loss: str, penalty: str, seed: int) -> None:
+    X, y, env = rows_of(loss, (50, 70), seed)
+    weight = np.random.default_rng(seed).integers(1, 4, len(y))
+    options = {"head": head_of(LOSSES[loss][1], seed), "penalty": penalty, "penalty_weight": 2.0}
+    options |= {"shuffles": 19, "damping": 0.3}
+    weighted = influence_index(X, y, env, weight=weight, **options)
+    repeated = influence_index(*(np.repeat(part, weight, axis=0) for part in (X, y, env)), **options)
+    np.testing.assert_allclose(weighted.influences, repeated.influences, rtol=1e-9, atol=1e-12)
+    # as fractions of rows, all the same, they change nothing
+    plain, tenths = (influence_index(X, y, env, weight=w, **options) for w in (None, np.full(len(y), 0.1)))
+    np.testing.assert_allclose(tenths.influences, plain.influences, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_weight_of_zero_is_the_mean_risk_of_environments(loss: str, seed: int) -> None:
+    X, y, env = rows_of(loss, (60, 60, 60), seed)  # as many rows each: the pooled mean loss as well
+    head = head_of(LOSSES[loss][1], seed)
+    plain = influence_index(X, y, env, head=head, shuffles=9)
+    for penalty in PENALTIES:
+        found = influence_index(X, y, env, head=head, penalty=penalty, shuffles=9)
+        np.testing.assert_allclose(found.influences, plain.influences, rtol=1e-8, atol=1e-11)
+
+
+# --- heads fitted here -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("penalty", ["irm", "vrex"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_fitted_head_minimises_the_penalised_objective(loss: str, penalty: str, seed: int) -> None:
+    """At the minimum influences of all environments add up to minus the penalty's share of the gradient; moving the
+    head along any influence makes the objective worse."""
+    import torch
+
+    X, y, env = rows_of(loss, (80, 100, 60), seed)
+    found = influence_index(X, y, env, penalty=penalty, penalty_weight=1.0, shuffles=9)
+    from invariscope.criteria.influence.penalties import fit_penalised, groups_of, penalty_of
+    from invariscope.criteria.influence.row_derivatives import LinearRows
+    from invariscope.heads.fit import fit_shared
+    from invariscope.rows.environments import Environments
+    from invariscope.rows.targets import target_of
+
+    data = Environments(X, y, env)
+    target = target_of(data)
+    rows = LinearRows(data, loss, target.values, LOSSES[loss][1])
+    chosen = penalty_of(penalty, 1.0, rows.reported)
+    assert chosen is not None
+    start = fit_shared(data, target, np.full(3, 1.0 / len(y))).theta[0]
+    theta, reached = fit_penalised(rows, start, chosen, *groups_of(data, chosen, rows.weight))
+    assert reached
+    by_score = theta.reshape(-1, 4)  # the shift of columns is 0 here: intercept first
+    parameters = np.column_stack([by_score[:, 1:], by_score[:, 0]]).ravel()
+    inputs, targets = reference.tensors(X, env), reference.tensors(y, env)
+
+    def objective(p: torch.Tensor) -> torch.Tensor:
+        return reference.objective(p, inputs, targets, loss, penalty, 1.0)
+
+    point = torch.tensor(parameters)
+    assert torch.func.grad(objective)(point).abs().max() < 1e-5
+    for influence in found.influences:
+        step = torch.tensor(influence / np.linalg.norm(influence))
+        assert min(objective(point + s * step) for s in (-0.03, 0.03)) > objective(point)
+    _, influences = reference.influence_index(X, y, env, parameters, loss, penalty, 1.0, found.damping)
+    np.testing.assert_allclose(found.influences, influences, rtol=1e-4, atol=1e-6 * np.abs(influences).max())
+
+
+def test_irm_takes_the_index_to_minus_infinity(seed: int) -> None:
+    """Appendix A.2: as the weight grows, the head goes to (1, 0) and V to minus infinity."""
+    data = two_domain_example(sigma=(1.0, 2.0), n=2000, seed=seed)
+    weights = (0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
+    # without an intercept, as in the paper: with one, IRM gets its derivative to 0 by moving it
+    values = [_without_intercept(np.asarray(data.X), np.asarray(data.y), np.asarray(data.env), w) for w in weights]
+    assert values[0] == pytest.approx(data.truth["V"], abs=0.15)
+    assert all(np.diff(values[1:]) < 0)
+    assert values[-1] < values[0] - 10
+
+
+def _without_intercept(X: np.ndarray, y: np.ndarray, env: np.ndarray, weight: float) -> float:
+    torch = pytest.importorskip("torch")
+    head = torch.nn.Linear(2, 1, bias=False).double()
+    inputs, targets = reference.tensors(X, env), reference.tensors(y, env)
+    point = torch.linalg.lstsq(torch.cat(inputs), torch.cat(targets)[:, None]).solution[:, 0]
+
+    def objective(p: object, weight: float) -> object:
+        return reference.objective(torch.cat([p, torch.zeros(1).double()]), inputs, targets, "squared", "irm", weight)
+
+    for part in (weight / 100, weight / 10, weight):
+        for _ in range(15):  # Newton on |H|
+            values, vectors = torch.linalg.eigh(torch.func.jacrev(torch.func.grad(objective))(point, part))
+            point = point - vectors @ ((vectors.T @ torch.func.grad(objective)(point, part)) / values.abs())
+    with torch.no_grad():
+        head.weight[:] = point
+    return influence_index(X, y, env, head=head, penalty="irm", penalty_weight=weight, shuffles=9, damping=0.0).value
+
+
+# --- shuffles ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize(("loss", "sizes"), [("squared", (300, 300, 300)), ("logistic", (100, 200, 400))])
+def test_quick_shuffles_agree_with_exact_ones(loss: str, sizes: tuple[int, ...], penalty: str, seed: int) -> None:
+    X, y, env = rows_of(loss, sizes, seed)
+    options = {"penalty": penalty, "penalty_weight": 0.3, "shuffles": 1000}
+    drawn = influence_index(X, y, env, seed=seed, **options)
+    dealt = influence_index(X, y, env, seed=seed + 1, exact=True, **options)
+    assert drawn.value == dealt.value
+    assert not any("really dealt" in note for note in drawn.notes)
+    # largest distance of two empirical distributions: exceeded by chance once in 10,000 times at 2.23 √(2 / n)
+    assert ks_2samp(drawn.shuffled, dealt.shuffled, method="asymp").statistic < 2.23 * np.sqrt(2 / 1000) + 0.02
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_exact_shuffles_agree_with_dealing_rows_one_by_one(penalty: str, seed: int) -> None:
+    X, y, env = rows_of("logistic", (30, 51), seed)
+    head, rng = head_of(1, seed), np.random.default_rng(seed)
+    slow = reference.shuffled_index(X, y, env, parameters_of(head), "logistic", penalty, 4.0, 0.5, 150, rng)
+    fast = influence_index(
+        X, y, env, head=head, penalty=penalty, penalty_weight=4.0, damping=0.5, shuffles=600, exact=True, seed=seed
+    ).shuffled
+    assert ks_2samp(slow, fast, method="asymp").statistic < 2.23 * np.sqrt(1 / 150 + 1 / 600)
+
+
+def test_a_heavy_penalty_is_dealt_with_exactly_and_said(seed: int) -> None:
+    X, y, env = rows_of("squared", (60, 80), seed)
+    found = influence_index(X, y, env, penalty="irm", penalty_weight=1000.0, shuffles=300, seed=seed)
+    assert any("really dealt" in note for note in found.notes)
+    exact = influence_index(X, y, env, penalty="irm", penalty_weight=1000.0, shuffles=300, seed=seed + 1, exact=True)
+    assert ks_2samp(found.shuffled, exact.shuffled, method="asymp").statistic < 2.23 * np.sqrt(2 / 300)
+
+
+# --- not at a minimum ----------------------------------------------------------------------------------------------
+def test_negative_curvature_is_said_and_damped_away(seed: int) -> None:
+    X, y, env = rows_of("squared", (80, 90), seed)
+    small = LinearHead(np.array([[0.2, 0.1, 0.0]]) * np.sign(y @ X), 0.1 * np.sign(y.mean()))
+    # below the best scale D_e is negative, and 2 D ∇²D outweighs everything
+    found = influence_index(X, y, env, head=small, penalty="irm", penalty_weight=50.0, shuffles=19)
+    if found.eigenvalues[-1] >= 0:
+        pytest.skip("this draw has a minimum there")
+    assert any("negative curvature" in note for note in found.notes)
+    assert found.damping > -found.eigenvalues[-1]
+    assert "what is missing" in found.damping_reason
+    given = influence_index(X, y, env, head=small, penalty="irm", penalty_weight=50.0, shuffles=19, damping=0.0)
+    assert given.damping == 0.0
+    assert any("still has some" in note for note in given.notes)
+    assert math.isfinite(given.value)
+
+
+def test_errors_are_readable(seed: int) -> None:
+    X, y, env = rows_of("squared", (60, 60), seed)
+    for weight in (-1.0, math.nan, "much"):
+        with pytest.raises(InputError, match="penalty_weight is"):
+            influence_index(X, y, env, penalty="irm", penalty_weight=weight)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match='penalty "coral" is unknown'):
+        influence_index(X, y, env, penalty="coral", penalty_weight=1.0)
+    with pytest.raises(InputError, match="penalty_weight is 2, but there is no penalty"):
+        influence_index(X, y, env, penalty_weight=2.0)
+    with pytest.raises(InputError, match="weights that are whole numbers"):
+        influence_index(X, y, env, penalty="irm", penalty_weight=1.0, weight=np.full(120, 0.5), exact=True)
+    with pytest.raises(InputError, match='solver "cg" is for torch modules'):
+        influence_index(X, y, env, solver="cg")
+    with pytest.raises(InputError, match='solver "newton" is unknown'):
+        influence_index(X, y, env, solver="newton")

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariscope.criteria.predictions.calibration_variance import _Cells, _cells_of, calibration_variance
+from invariscope.errors import InputError
+from invariscope.rows.environments import Environments
+from tests.reference import prediction_criteria as reference
+
+
+@pytest.mark.parametrize("bins", [1, 4, 15])
+def test_binary_equals_the_loop(bins, seed):
+    rng = np.random.default_rng(seed)
+    p, env = rng.uniform(size=150), np.repeat([1, 2, 3], 50)
+    y = rng.permuted(np.tile([0, 1], (3, 25)), axis=1).ravel()
+    expected = reference.calibration_errors(p.tolist(), y.tolist(), env.tolist(), bins)
+    result = calibration_variance(p, y, env, bins=bins)
+    for label, error in expected.items():
+        assert result.per_environment[label].value == pytest.approx(error, rel=1e-11)
+    assert result.value == pytest.approx(reference.variance(list(expected.values())), rel=1e-9)
+    assert result.worst == max(expected, key=expected.get)
+
+
+def test_several_classes_use_the_top_label(seed):
+    rng = np.random.default_rng(seed)
+    p, env = rng.dirichlet(np.ones(3), size=120), np.repeat(["u", "v"], 60)
+    y = rng.permuted(np.tile(np.arange(3), (2, 20)), axis=1).ravel()
+    hits = (p.argmax(axis=1) == y).astype(float)
+    expected = reference.calibration_errors(p.max(axis=1).tolist(), hits.tolist(), env.tolist(), 15)
+    result = calibration_variance(p, y, env)
+    for label, error in expected.items():
+        assert result.per_environment[label].value == pytest.approx(error, rel=1e-11)
+
+
+def test_by_hand():
+    # a: 10 rows at 0.2 with 5 hits (gap 0.3) and 10 at 1.0 with 9 (gap 0.1), so ECE 0.2; b: 2 and 10 hits, so ECE 0
+    p = np.tile(np.repeat([0.2, 1.0], 10), 2)
+    y = np.concatenate([np.arange(10) < k for k in (5, 9, 2, 10)]).astype(int)
+    result = calibration_variance(p, y, np.repeat(["a", "b"], 20))
+    assert result.per_environment["a"].value == pytest.approx(0.2, rel=1e-12)
+    assert result.per_environment["b"].value == pytest.approx(0.0, abs=1e-15)
+    assert result.value == pytest.approx(0.01, rel=1e-12)
+    assert result.per_environment["b"].interval[0] == 0
+    assert result.per_environment["b"].interval[1] > 0.05  # 20 rows prove little
+    assert (result.worst, result.unit) == ("a", "share")
+
+
+def test_a_bin_holds_its_left_end_and_the_last_one_both():
+    p, y = [0.0, 0.49, 0.5, 1.0, 0.0, 0.49, 0.5, 1.0], [1, 0, 0, 1, 0, 1, 1, 0]
+    result = calibration_variance(p, y, list("aaaabbbb"), bins=2)
+    # a and b alike: bins {0, 0.49} and {0.5, 1}, each half hits: |0.245 − 0.5| / 2 + |0.75 − 0.5| / 2
+    assert result.per_environment["a"].value == pytest.approx((0.255 + 0.25) / 2, rel=1e-12)
+    assert result.per_environment["b"].value == pytest.approx((0.255 + 0.25) / 2, rel=1e-12)
+
+
+def test_error_of_a_calibrated_model_equals_the_sum_over_outcomes(seed):
+    rng = np.random.default_rng(seed)
+    confidence = np.r_[rng.uniform(size=4), 0.5, 0.0, 1.0]
+    rows = np.r_[rng.integers(1, 60, size=4), 4, 7, 9]  # 4 · 0.5 is a whole number: the formula's kink
+    cells = _Cells(rows[None].astype(float), (rows / rows.sum())[None], confidence[None], np.zeros((1, 7)))
+    assert cells.calibrated_error()[0] == pytest.approx(reference.calibrated_error(confidence, rows), rel=1e-9)
+
+
+def test_empty_bins_count_for_nothing():
+    p = np.repeat([0.31, 0.69], 20)
+    y = np.tile([0, 1], 20)
+    env = np.tile(["a", "a", "b", "b"], 10)
+    cells = _cells_of(Environments(p, y, env), np.sort(p), y.astype(float), 15)
+    assert cells.share.sum(axis=1) == pytest.approx([1, 1], rel=1e-14)
+    assert np.count_nonzero(cells.rows) == 2
+    assert np.isfinite(cells.calibrated_error()).all()
+
+
+def test_floor_is_reported_by_environment(seed):
+    rng = np.random.default_rng(seed)
+    sizes = np.array([50, 5000])
+    p, env = np.full(5050, 0.3), np.repeat(["small", "large"], sizes)
+    y = np.concatenate([rng.permutation(np.arange(n) < 0.4 * n) for n in sizes]).astype(int)
+    result = calibration_variance(p, y, env)
+    floors = [reference.calibrated_error([0.3], [int(n)]) for n in sizes]
+    assert result.notes[0].endswith(f"rows, about large: {floors[1]:.2g}, small: {floors[0]:.2g}.")
+    wide, narrow = (np.diff(result.per_environment[label].interval)[0] for label in ("small", "large"))
+    assert 5 < wide / narrow < 20  # a hundred times the rows: a tenth of the width, less when 0 cuts it off
+    low, high = result.per_environment["large"].interval
+    assert 0.08 < low < 0.1 < high < 0.12
+
+
+def test_many_environments_get_the_range_of_the_floor(seed):
+    rng = np.random.default_rng(seed)
+    p, y = rng.uniform(size=800), np.tile([0, 1], 400)
+    result = calibration_variance(p, y, np.repeat(np.arange(8), 100))
+    assert " to " in result.notes[0].split("about")[-1]
+
+
+def test_one_row_cells_are_no_problem():
+    result = calibration_variance([0.05, 0.95, 0.35, 0.65], [0, 1, 1, 0], list("aabb"))
+    assert result.per_environment["a"].value == pytest.approx(0.05, rel=1e-12)
+    assert result.per_environment["b"].value == pytest.approx(0.65, rel=1e-12)
+    assert np.isfinite([result.value, *result.interval]).all()
+    for estimate in result.per_environment.values():
+        assert 0 <= estimate.interval[0] <= estimate.value <= estimate.interval[1] <= 1
+
+
+def test_bad_requests_are_refused():
+    with pytest.raises(InputError, match="calibration needs classes"):
+        calibration_variance([0.1, 0.2, 0.3, 0.4], [0.5, 1.5, 2.5, 3.7], list("aabb"))
+    for bins in (0, 2.5, True, "10"):
+        with pytest.raises(InputError, match=r"bins is .*whole number"):
+            calibration_variance([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], list("aabb"), bins=bins)

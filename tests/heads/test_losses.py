@@ -1,0 +1,152 @@
+"""Losses: value, slope, curvature and leverage agree with loops and with each other, also where numbers are extreme."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariscope.heads.linear_algebra import spectrum
+from invariscope.heads.losses import (
+    LogisticLoss,
+    Loss,
+    SoftmaxLoss,
+    SquaredLoss,
+    loss_of,
+    score_rows,
+    weighted_gram,
+)
+from invariscope.rows.targets import Target
+from tests.reference import heads as reference
+
+LOSSES: list[Loss] = [SquaredLoss(), LogisticLoss(), SoftmaxLoss(3), SoftmaxLoss(5)]
+NAMES = ["squared", "logistic", "softmax of 3", "softmax of 5"]
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+
+
+class Example:
+    """Rows with an intercept, a head, its scores, outcomes and weights."""
+
+    def __init__(self, loss: Loss, seed: int, n: int = 12) -> None:
+        rng = np.random.default_rng(seed)
+        self.rows = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
+        self.head = rng.normal(size=(loss.n_scores, 3))
+        self.scores = self.rows @ self.head.T
+        classes = 2 if loss.name == "logistic" else loss.n_scores
+        self.y = rng.normal(size=n) if loss.name == "squared" else rng.integers(0, classes, n).astype(float)
+        self.weight = rng.uniform(0, 3, n)
+
+
+@every_loss
+def test_values_and_residuals_equal_loops(loss: Loss, seed: int) -> None:
+    ex = Example(loss, seed)
+    triples = list(zip(ex.rows, ex.scores, ex.y, strict=True))
+    expected = [reference.row_loss(loss.name, ex.head, row, y) for row, _, y in triples]
+    np.testing.assert_allclose(loss.value(ex.scores, ex.y), expected, rtol=1e-12, atol=1e-14)
+    slopes = [reference.score_slopes(loss.name, scores, y) for _, scores, y in triples]
+    np.testing.assert_allclose(loss.residual(ex.scores, ex.y), slopes, rtol=1e-12, atol=1e-14)
+
+
+@every_loss
+def test_residuals_are_slopes_of_the_value(loss: Loss, seed: int) -> None:
+    ex = Example(loss, seed)
+    for i in range(len(ex.y)):
+        slope = reference.slope(lambda s, i=i: loss.value(s[None], ex.y[i : i + 1])[0], ex.scores[i])
+        np.testing.assert_allclose(loss.residual(ex.scores, ex.y)[i], slope, rtol=1e-6, atol=1e-8)
+
+
+@every_loss
+def test_curvature_is_the_slope_of_the_gradient(loss: Loss, seed: int) -> None:
+    ex = Example(loss, seed)
+
+    def gradient(theta: Any) -> Any:
+        head = theta.reshape(ex.head.shape)
+        return (ex.weight[:, None] * score_rows(ex.rows, loss.residual(ex.rows @ head.T, ex.y))).sum(axis=0)
+
+    found = loss.gram(ex.rows, ex.scores, ex.weight)
+    np.testing.assert_allclose(found, reference.slope(gradient, ex.head.ravel()), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found, reference.total_hessian(loss.name, ex.head, ex.rows, ex.weight), atol=1e-12)
+    unweighted = loss.gram(ex.rows, ex.scores, None)
+    np.testing.assert_allclose(unweighted, loss.gram(ex.rows, ex.scores, np.ones(len(ex.y))), atol=1e-12)
+
+
+@every_loss
+def test_leverage_and_length_equal_their_definitions(loss: Loss, seed: int) -> None:
+    ex = Example(loss, seed)
+    part = spectrum(loss.gram(ex.rows, ex.scores, None))
+    residual = loss.residual(ex.scores, ex.y)
+    leverage, length = loss.leverage(part.inverse_root(), ex.rows, ex.scores, residual)
+    inverse, free = part.inverse(), max(1, loss.n_scores - 1)
+    for i, row in enumerate(ex.rows):
+        curvature = reference.row_hessian(loss.name, ex.head, row)
+        gradient = np.array(reference.row_gradient(loss.name, ex.head, row, ex.y[i]))
+        np.testing.assert_allclose(leverage[i], np.trace(inverse @ curvature) / free, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(length[i], gradient @ inverse @ gradient, rtol=1e-9, atol=1e-12)
+    assert leverage.sum() == pytest.approx(int(part.rank) / free)  # they share out the parameters
+    single, _ = loss.leverage(part.inverse_root(), ex.rows.astype(np.float32), ex.scores, residual)
+    np.testing.assert_allclose(single, leverage, rtol=1e-4, atol=1e-6)
+
+
+@every_loss
+def test_extreme_scores_give_finite_numbers(loss: Loss) -> None:
+    scores = np.zeros((4, loss.n_scores))
+    scores[0, 0], scores[1, 0], scores[2, -1], scores[3, -1] = 1e4, -1e4, 1e4, -1e4
+    rows = np.ones((4, 2))
+    for y in (np.zeros(4), np.ones(4)):
+        for part in (loss.value(scores, y), loss.residual(scores, y), loss.gram(rows, scores, None)):
+            assert np.isfinite(part).all()
+    if loss.name != "squared":
+        assert loss.value(np.zeros((1, loss.n_scores)), np.zeros(1))[0] == pytest.approx(np.log(max(2, loss.n_scores)))
+        worst = loss.value(scores[:2], np.zeros(2)).max()
+        assert worst == pytest.approx(1e4, rel=1e-3)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-30, 30), min_size=1, max_size=6), st.integers(0, 2**32))
+def test_two_class_softmax_is_logistic(scores: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one = np.array(scores)[:, None]
+    two = np.column_stack([np.zeros(len(scores)), scores]) + rng.normal(size=(len(scores), 1))
+    y = rng.integers(0, 2, len(scores)).astype(float)
+    logistic, softmax = LogisticLoss(), SoftmaxLoss(2)
+    np.testing.assert_allclose(softmax.value(two, y), logistic.value(one, y), rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(softmax.residual(two, y)[:, 1:], logistic.residual(one, y), rtol=1e-9, atol=1e-13)
+    rows = np.column_stack([np.ones(len(scores)), rng.normal(size=len(scores))])
+    np.testing.assert_allclose(softmax.gram(rows, two, None)[2:, 2:], logistic.gram(rows, one, None), atol=1e-9)
+
+
+def test_a_constant_added_to_all_scores_changes_nothing(seed: int) -> None:
+    loss = SoftmaxLoss(4)
+    ex = Example(loss, seed)
+    for shift in (7.0, -1e5):
+        np.testing.assert_allclose(loss.value(ex.scores + shift, ex.y), loss.value(ex.scores, ex.y), atol=1e-9)
+        np.testing.assert_allclose(loss.residual(ex.scores + shift, ex.y), loss.residual(ex.scores, ex.y), atol=1e-9)
+    # so the Hessian has one flat direction per column of the design
+    assert spectrum(loss.gram(ex.rows, ex.scores, None)).rank == 3 * 3
+
+
+def test_weighted_grams_and_score_rows_equal_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, weight, per_score = rng.normal(size=(6, 3)), rng.uniform(size=6), rng.normal(size=(6, 2))
+    np.testing.assert_allclose(weighted_gram(rows), sum(np.outer(r, r) for r in rows), atol=1e-13)
+    expected = sum(w * np.outer(r, r) for r, w in zip(rows, weight, strict=True))
+    np.testing.assert_allclose(weighted_gram(rows, weight), expected, atol=1e-13)
+    expected = [np.concatenate([v * row for v in values]) for row, values in zip(rows, per_score, strict=True)]
+    np.testing.assert_allclose(score_rows(rows, per_score), expected, atol=1e-15)
+    scratch = np.full((9, 6), np.nan)
+    found = score_rows(rows, per_score, scratch)
+    assert np.shares_memory(found, scratch)
+    np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+def test_each_task_has_its_loss() -> None:
+    y = np.zeros(2)
+    assert loss_of(Target("regression", y)).name == "squared"
+    assert loss_of(Target("binary", y, ("a", "b"))).name == "logistic"
+    softmax = loss_of(Target("multiclass", y, ("a", "b", "c")))
+    assert (softmax.name, softmax.n_scores) == ("softmax", 3)
+    # a mean of ½ (s − y)² is reported as a mean squared error
+    assert [loss.reported for loss in LOSSES] == [2.0, 1.0, 1.0, 1.0]

@@ -1,0 +1,117 @@
+"""Losses of rows and risks of environments: by hand, against loops, and input that does not fit."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from invariscope.errors import InputError
+from invariscope.heads.torch_losses import (
+    TASKS,
+    checked_task,
+    probabilities,
+    risks,
+    row_losses,
+    target_columns,
+    task_of,
+)
+from tests.objectives.finite_differences import assert_gradient
+
+
+def normal(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_squared_error_by_hand() -> None:
+    assert row_losses(torch.tensor([[1.0], [4.0]]), torch.tensor([3.0, 4.0]), "regression").tolist() == [4.0, 0.0]
+
+
+def test_logistic_loss_by_hand() -> None:
+    scores = torch.tensor([[math.log(3.0)]] * 3, dtype=torch.float64)  # a probability of 3/4
+    losses = row_losses(scores, torch.tensor([1.0, 0.0, 0.5]), "binary")
+    expected = [-math.log(0.75), -math.log(0.25), -0.5 * math.log(0.75) - 0.5 * math.log(0.25)]
+    assert losses.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_cross_entropy_by_hand() -> None:
+    scores = torch.log(torch.tensor([[0.2, 0.3, 0.5]] * 2, dtype=torch.float64))
+    codes = row_losses(scores, torch.tensor([1, 2]), "multiclass")
+    assert codes.tolist() == pytest.approx([-math.log(0.3), -math.log(0.5)], rel=1e-12)
+    mixed = row_losses(scores, torch.tensor([[0.0, 0.75, 0.25]] * 2, dtype=torch.float64), "multiclass")
+    assert mixed.tolist() == pytest.approx([-0.75 * math.log(0.3) - 0.25 * math.log(0.5)] * 2, rel=1e-12)
+
+
+def test_extreme_scores_have_finite_losses() -> None:
+    far = torch.tensor([[1000.0], [-1000.0]])
+    assert row_losses(far, torch.tensor([0.0, 1.0]), "binary").tolist() == [1000.0, 1000.0]
+    several = row_losses(torch.tensor([[1000.0, 0.0, 0.0]]), torch.tensor([[0.0, 1.0, 0.0]]), "multiclass")
+    assert several.tolist() == [1000.0]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_risks_are_means_of_environments_of_any_size(task: str, seed: int) -> None:
+    outputs = 3 if task == "multiclass" else 1
+    logits = [normal(seed + rows, rows, outputs) for rows in (2, 5)]
+    targets = [torch.arange(rows) % (3 if task == "multiclass" else 2) for rows in (2, 5)]
+    found = risks(logits, targets, task)
+    for environment in range(2):
+        total = 0.0
+        for row, target in zip(logits[environment].tolist(), targets[environment].tolist(), strict=True):
+            if task == "regression":
+                total += (row[0] - target) ** 2
+            elif task == "binary":
+                total += math.log1p(math.exp(-row[0] if target else row[0]))
+            else:
+                total += math.log(sum(map(math.exp, row))) - row[target]
+        assert float(found[environment]) == pytest.approx(total / len(targets[environment]), rel=1e-10)
+
+
+@pytest.mark.parametrize("task", ["regression", "binary"])
+def test_one_output_may_come_without_a_column(task: str, seed: int) -> None:
+    scores, values = normal(seed, 4), torch.tensor([0.0, 1.0, 1.0, 0.0])
+    assert torch.equal(row_losses(scores, values, task), row_losses(scores[:, None], values, task))
+    assert probabilities(scores, task).shape == (4, 1)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_losses_have_the_gradient_prediction_minus_target(task: str, seed: int) -> None:
+    outputs = 3 if task == "multiclass" else 1
+    scores = normal(seed, 4, outputs)
+    values = torch.tensor([0, 1, 1, 0])
+    assert_gradient(lambda given: row_losses(given, values, task).sum(), scores)
+    gradient = torch.func.grad(lambda given: row_losses(given, values, task).sum())(scores)
+    errors = probabilities(scores, task) - target_columns(values, task, outputs, torch.float64)
+    torch.testing.assert_close(gradient, errors * (2 if task == "regression" else 1))
+
+
+def test_task_is_found_from_the_shapes() -> None:
+    assert task_of([torch.zeros(2, 3)], [torch.tensor([0, 2])]) == "multiclass"
+    assert task_of([torch.zeros(2)], [torch.tensor([0, 1])]) == "binary"
+    assert task_of([torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "regression"
+    assert checked_task("binary", [torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "binary"
+
+
+def test_targets_become_columns() -> None:
+    assert target_columns(torch.tensor([2, 0]), "multiclass", 3).tolist() == [[0, 0, 1], [1, 0, 0]]
+    shares = torch.tensor([[0.5, 0.5, 0.0]])
+    assert torch.equal(target_columns(shares, "multiclass", 3), shares)
+    assert target_columns(torch.tensor([1, 0]), "binary", 1).tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize(
+    ("task", "logits", "targets", "message"),
+    [
+        ("guess", [torch.zeros(2, 1)], [torch.zeros(2)], 'task "guess" is unknown'),
+        (None, [], [], "0 environments of logits"),
+        (None, [torch.zeros(2, 1)], [torch.zeros(2)] * 2, "1 environments of logits, but 2 of targets"),
+        (None, [torch.zeros(2, 1)], [torch.zeros(3)], "2 rows of logits, but 3 of targets"),
+    ],
+)
+def test_input_that_does_not_fit_is_named(
+    task: str | None, logits: list[Tensor], targets: list[Tensor], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        checked_task(task, logits, targets)

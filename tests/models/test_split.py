@@ -1,0 +1,244 @@
+"""Models given by hand, as functions or arrays: halves that fit, predictions that are numbers, errors in words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, softmax
+
+from invariscope.errors import InputError
+from invariscope.heads.linear_head import LinearHead, log_odds
+from invariscope.models.split import Split, split
+
+NAMES = ["age", "dose", "weight"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows, as an array and as a frame, and a number to predict."""
+
+    X: Any
+    number: Any
+    frame: pd.DataFrame
+
+
+@pytest.fixture
+def data(seed: int) -> Data:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(90, 3))
+    return Data(X, X @ [1.0, -0.5, 2.0] + rng.normal(size=90), pd.DataFrame(X, columns=NAMES))
+
+
+def test_certain_probabilities_are_clipped() -> None:
+    certain = np.array([[1.0, 0.0], [0.0, 1.0]])
+    limit = np.log((1 - 1e-6) / 1e-6)
+    np.testing.assert_allclose(log_odds(certain).ravel(), [-limit, limit], rtol=1e-12)
+
+
+def test_anything_with_predict_or_predict_proba(data: Data) -> None:
+    class Doubling:
+        def predict(self, X: Any) -> Any:
+            return 2 * X[:, 0]
+
+    class Coin:
+        def predict_proba(self, X: Any) -> Any:
+            return np.full((len(X), 2), 0.5)
+
+    halves = split(Doubling())
+    np.testing.assert_array_equal(halves.predict(data.X), 2 * data.X[:, 0])
+    assert halves.level == "prediction"
+    assert halves.task is None
+    assert split(Coin()).task == "classification"
+    np.testing.assert_array_equal(split(Coin()).represent(data.X), np.zeros((90, 1)))
+
+
+def test_functions_predict(data: Data) -> None:
+    def risk(X: Any) -> Any:
+        return X[:, 0] ** 2
+
+    halves = split(risk)
+    assert halves.level == "prediction"
+    assert halves.description == "function risk: its predictions"
+    np.testing.assert_array_equal(halves.represent(data.X)[:, 0], data.X[:, 0] ** 2)
+
+
+def test_a_split_passes_through(data: Data) -> None:
+    halves = Split(represent=lambda X: X, predict=lambda X: X[:, 0])
+    assert split(halves) is halves
+
+
+def test_arrays_answer_for_their_own_rows(data: Data) -> None:
+    Z, predictions = data.X[:, :2].astype(np.float32), data.number
+    halves = Split(represent=Z, predict=predictions, columns=["one", "two"], name="my network")
+    assert halves.represent(data.X).dtype == np.float32
+    np.testing.assert_array_equal(halves.represent(data.X), Z)
+    np.testing.assert_array_equal(halves.predict(data.X), predictions)
+    assert halves.columns(data.X) == ("one", "two")
+    assert halves.description == "my network"
+    assert Split(represent=data.frame, predict=predictions).columns(data.X) == tuple(NAMES)
+    with pytest.raises(InputError, match="X has 89 rows but the represent array has 90"):
+        halves.represent(data.X[1:])
+    with pytest.raises(InputError, match="X has 89 rows but the predict array has 90"):
+        halves.predict(data.X[1:])
+
+
+def test_predictions_alone_are_the_representation(data: Data) -> None:
+    p = expit(data.number)
+    halves = Split(predict=p, task="classification", classes=["no", "yes"])
+    assert halves.level == "prediction"
+    np.testing.assert_allclose(halves.predict(data.X), np.column_stack([1 - p, p]), atol=1e-15)
+    np.testing.assert_allclose(halves.represent(data.X)[:, 0], np.clip(data.number, -13.8, 13.8), atol=1e-6)
+
+
+def test_predictions_come_from_the_head_if_need_be(data: Data) -> None:
+    head = LinearHead([1.0, 2.0, 3.0], 0.5)
+    line = Split(represent=data.X, head=head, task="regression")
+    np.testing.assert_allclose(line.predict(data.X), data.X @ [1.0, 2.0, 3.0] + 0.5)
+    classes = Split(represent=data.X, head=head, task="classification")
+    np.testing.assert_allclose(classes.predict(data.X)[:, 1], expit(data.X @ [1.0, 2.0, 3.0] + 0.5), atol=1e-12)
+    assert line.predicts
+    assert not Split(represent=data.X).predicts
+    with pytest.raises(InputError, match="this Split cannot predict: pass predict= or head="):
+        Split(represent=data.X).predict(data.X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "needs represent=, predict= or both"),
+        ({"predict": len, "task": "guessing"}, 'task "guessing" is unknown'),
+        ({"represent": len, "head": ([1.0], 0.0)}, r"head is a tuple: give iv.LinearHead\(weight, bias\)"),
+        ({"predict": len, "head": LinearHead([1.0], 0.0)}, "pass represent= as well"),
+        ({"represent": len, "head": LinearHead([1.0], 0.0)}, "say what it predicts: task="),
+        ({"represent": np.zeros((2, 2, 2))}, "represent gives 3 dimensions: give rows x columns"),
+    ],
+)
+def test_bad_splits_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Split(**settings)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "task", "message"),
+    [
+        ([[0.5, 0.6]], None, "does not give probabilities: each row must hold numbers from 0 to 1 that sum to 1"),
+        ([[1.5, -0.5]], "classification", "does not give probabilities"),
+        ([1.5], "classification", "does not give probabilities"),
+        ([[1.0, 2.0]], "regression", "predict gives 2 numbers per row: audit one target at a time"),
+        ([np.nan], "regression", "predictions hold 1 missing or infinite values"),
+        (["yes"], None, r'predict gives labels \("yes"\), not numbers: give probabilities'),
+    ],
+)
+def test_bad_predictions_are_refused(predictions: Any, task: str | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Split(predict=lambda X: np.array(predictions), task=task).predict(np.zeros((1, 1)))
+
+
+def test_halves_must_fit_each_other(data: Data) -> None:
+    halves = Split(represent=lambda X: X[:, :2], predict=lambda X: X[:, 0], head=LinearHead([1.0], 0.0))
+    with pytest.raises(InputError, match="represent gives 2 columns, but the head reads 1"):
+        halves.represent(data.X)
+    with pytest.raises(InputError, match="X has 90 rows but represent has 89"):
+        Split(represent=lambda X: X[1:]).represent(data.X)
+    with pytest.raises(InputError, match="X has 90 rows but predict has 89"):
+        Split(predict=lambda X: X[1:, 0]).predict(data.X)
+    with pytest.raises(InputError, match="columns has 1 names for 2 columns"):
+        Split(represent=data.X[:, :2], columns=["one"]).columns(data.X)
+    with pytest.raises(InputError, match="predict gives 2 columns for 3 classes"):
+        Split(predict=np.full((90, 2), 0.5), classes="abc").predict(data.X)
+
+
+class Estimator:
+    """A model that still has to be made and fitted."""
+
+
+class Network:
+    """The same, of torch's making."""
+
+    named_modules = None
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Estimator, r"Estimator is a class: pass a fitted model, Estimator\(...\).fit\(X, y\)"),
+        (Network, r"Network is a class: pass a fitted model, Network\(...\)$"),
+        (Estimator(), r"a Estimator cannot be split: .* pass iv.Split\(represent=..., predict=..., head=...\)"),
+        (42, r"a int cannot be split: it has no predict .* pass iv.Split\("),
+        ("model.skops", "a str cannot be split"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else type(value).__name__,
+)
+def test_what_cannot_be_split(model: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        split(model)
+
+
+@pytest.mark.parametrize("setting", ["layer", "task", "classes", "batch_size", "device"])
+def test_settings_for_networks_are_refused_for_other_models(setting: str) -> None:
+    with pytest.raises(InputError, match=f"{setting}= is for torch modules, and a function is none"):
+        split(lambda X: X, **{setting: "x"})  # type: ignore[arg-type]
+
+
+def test_other_models_have_no_network_and_know_their_task(data: Data) -> None:
+    halves = Split(represent=lambda X: X, predict=lambda X: X[:, 0])
+    assert halves.top is None
+    assert halves.network is None
+    assert halves.for_task("regression") is halves
+
+
+def test_a_representation_at_hand_spares_computing_it_again(data: Data) -> None:
+    def never(X: Any) -> Any:
+        raise AssertionError("computed again")
+
+    halves = Split(represent=never, head=LinearHead([1.0, 2.0, 3.0], 0.5), task="regression")
+    np.testing.assert_allclose(halves.predict(data.X, data.X), data.X @ [1.0, 2.0, 3.0] + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "message"),
+    [
+        (np.zeros((1, 1, 1)), 0.0, r"weight must be outputs x features \(K x d\): it has shape \(1, 1, 1\)"),
+        (np.zeros((1, 0)), 0.0, "weight must be outputs x features"),
+        (np.zeros((3, 2)), 0.0, "weight has 3 rows, bias has shape"),
+        (np.zeros((3, 2)), [0.0, 0.0], "weight has 3 rows, bias has shape"),
+        ([[1.0, np.inf]], 0.0, "weight has 1 missing or infinite values"),
+        ([[1.0]], np.nan, "bias has 1 missing or infinite values"),
+        ([["a"]], 0.0, "weight must be an array of numbers"),
+    ],
+)
+def test_bad_heads_are_refused(weight: Any, bias: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        LinearHead(weight, bias)
+
+
+def test_head_scores_and_probabilities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, weight, bias = rng.normal(size=(7, 2)), rng.normal(size=(3, 2)), rng.normal(size=3)
+    head = LinearHead(weight, bias)
+    assert (head.n_outputs, head.n_features) == (3, 2)
+    np.testing.assert_allclose(head.scores(Z), Z @ weight.T + bias, rtol=1e-12)
+    np.testing.assert_allclose(head.probabilities(Z), softmax(Z @ weight.T + bias, axis=1), rtol=1e-12)
+    with pytest.raises(InputError, match="the head reads 2 columns, but the representation has shape"):
+        head.scores(Z[:, :1])
+    weight[:] = 0.0  # the head keeps its own copy
+    assert np.abs(head.weight).min() > 0
+    with pytest.raises(ValueError, match="read-only"):
+        head.weight[0, 0] = 1.0
+    sure = LinearHead([1.0], 0.0).probabilities([[800.0], [-800.0]])
+    np.testing.assert_array_equal(sure, [[0.0, 1.0], [1.0, 0.0]])
+
+
+def test_import_is_light() -> None:
+    code = "import sys, invariscope.models.split, invariscope.models.files; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert not {"torch", "sklearn", "skops", "joblib", "pandas"} & set(done.stdout.split())

@@ -1,0 +1,151 @@
+"""Targets: what is a class and what is a number, and classes an environment never shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariscope.errors import InputError
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target, target_of
+
+N = 24
+
+
+def data_with(y: Any, env: Any = None, weight: Any = None) -> Environments:
+    env = ["north", "south"] * (N // 2) if env is None else env
+    return Environments(np.arange(float(N)), y, env, weight)
+
+
+def cycled(*values: Any) -> Any:
+    """The values one after the other, each twice in a row so that both environments see all of them."""
+    return np.array([values[i // 2 % len(values)] for i in range(N)])
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "classes"),
+    [
+        (cycled("no", "yes"), "binary", ("no", "yes")),
+        (cycled("a", "b", "c"), "multiclass", ("a", "b", "c")),
+        (cycled(True, False), "binary", (False, True)),
+        (cycled(0, 1), "binary", (0, 1)),
+        (cycled(-1, 1), "binary", (-1, 1)),
+        (cycled(2.5, 7.0), "binary", (2.5, 7)),
+        (cycled(0, 1, 2), "multiclass", (0, 1, 2)),
+        (cycled(1, 2, 3, 4), "multiclass", (1, 2, 3, 4)),
+        (cycled(1.0, 2.0, 3.0), "multiclass", (1, 2, 3)),
+        (pd.Categorical(cycled(10, 20, 40)), "multiclass", (10, 20, 40)),
+        (pd.Series(cycled("a", "b"), name="sex"), "binary", ("a", "b")),
+        (cycled(0, 1, 2, 4), "regression", ()),  # a gap: counts
+        (cycled(2, 3, 4), "regression", ()),
+        (cycled(0.5, 1.5, 2.5), "regression", ()),
+        (np.arange(N), "regression", ()),
+        (np.linspace(0, 1, N), "regression", ()),
+    ],
+)
+def test_the_task_is_guessed_from_the_values(y: Any, task: str, classes: tuple[Any, ...]) -> None:
+    data = data_with(y)
+    target = target_of(data)
+    assert (target.task, target.classes) == (task, classes)
+    back = data.original(target.values)
+    assert back.dtype == np.float64
+    said = [classes[int(code)] for code in back] if classes else back.tolist()
+    assert said == list(y)
+    assert target.loss == {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}[task]
+
+
+def test_rare_values_beyond_the_first_rows_count() -> None:
+    """Two values in the first thousands of rows do not make a column of numbers a class."""
+    y = np.tile([0.0, 1.0], 4000)
+    y[-4:] = [0.25, 0.5, 0.5, 0.25]
+    data = Environments(np.arange(8000.0), y, np.tile([0, 0, 1, 1], 2000))
+    assert target_of(data).task == "regression"
+
+
+@pytest.mark.parametrize("name", ["classification", "multiclass", "softmax"])
+def test_numbers_become_classes_on_request(name: str) -> None:
+    target = target_of(data_with(cycled(10, 20, 40)), name)
+    assert (target.task, target.classes) == ("multiclass", (10, 20, 40))
+    assert set(target.values) == {0.0, 1.0, 2.0}
+    assert target_of(data_with(cycled(3, 4)), "logistic").task == "binary"
+
+
+@pytest.mark.parametrize("name", ["regression", "squared"])
+def test_whole_numbers_stay_numbers_on_request(name: str) -> None:
+    target = target_of(data_with(cycled(0, 1, 2)), name)
+    assert (target.task, target.classes) == ("regression", ())
+
+
+def test_labels_have_no_regression() -> None:
+    with pytest.raises(InputError, match='target "sex" holds labels, not numbers: regression needs numbers'):
+        target_of(data_with(pd.Series(cycled("f", "m"), name="sex")), "regression")
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "message"),
+    [
+        (None, "auto", "no target given: pass y, one value per row"),
+        (cycled(0, 1), "guess", 'task "guess" is unknown: use "auto", "regression" or "classification"'),
+        (np.full(N, 3.0), "auto", 'target "target" has only one value: there is nothing to predict'),
+        (np.full(N, 3.0), "classification", 'target "target" has only one value: there is nothing to predict'),
+        (cycled("a", "b", "c"), "binary", 'target "target" has 3 classes: a binary task needs 2'),
+        (cycled(0, 1, 2), "logistic", 'target "target" has 3 classes: a binary task needs 2'),
+    ],
+)
+def test_impossible_targets(y: Any, task: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        target_of(data_with(y), task)
+
+
+def test_too_many_classes() -> None:
+    n = 2200
+    data = Environments(np.arange(float(n)), np.arange(n) // 2, np.arange(n) % 2)
+    with pytest.raises(InputError, match='target "target" has 1100 different numbers: too many to be classes'):
+        target_of(data, "classification")
+
+
+def test_a_number_that_is_constant_in_one_environment() -> None:
+    y = np.where(np.arange(N) % 2, 5.0, np.arange(N))
+    message = 'target "target" is constant in camera "south": there is nothing to predict there. Drop'
+    data = Environments(np.arange(float(N)), y, ["north", "south"] * (N // 2), env_name="camera")
+    with pytest.raises(InputError, match=message):
+        target_of(data)
+
+
+@pytest.mark.parametrize(
+    ("y", "name"),
+    [
+        (np.where(np.arange(N) == 0, "rare", cycled("a", "b")), "rare"),
+        (np.where(np.arange(N) == 0, 3, cycled(1, 2)), "3"),
+    ],
+)
+def test_a_class_an_environment_never_shows(y: Any, name: str) -> None:
+    message = (
+        f'class "{name}" of target "target" never occurs in environment "south" \\(12 rows\\)\\. '
+        "Drop that environment, merge the class with another, or add rows"
+    )
+    with pytest.raises(InputError, match=message):
+        target_of(data_with(y))
+
+
+def test_a_class_without_weight_never_occurs() -> None:
+    y = cycled("a", "b")
+    weight = np.where((y == "b") & (np.arange(N) % 2 == 1), 0.0, 1.0)
+    assert target_of(data_with(y)).task == "binary"
+    with pytest.raises(InputError, match='class "b" of target "target" never occurs in environment "south"'):
+        target_of(data_with(y, weight=weight))
+
+
+def test_targets_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        Target("binary", np.zeros(2), ("a", "b")).task = "regression"  # type: ignore[misc]
+
+
+def test_a_target_that_is_constant_everywhere_is_not_blamed_on_one_environment() -> None:
+    data = Environments(np.arange(8.0).reshape(4, 2), np.ones(4), list("abab"), target_name="dose")
+    for task in ("auto", "regression", "classification"):
+        with pytest.raises(InputError, match=r'^target "dose" has only one value: there is nothing to predict$'):
+            target_of(data, task)
