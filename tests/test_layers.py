@@ -1,0 +1,265 @@
+"""Layers: which room may import which. Lazy imports count; whoever breaks the rule is named with file and line."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+PACKAGE = SOURCE / "invariscope"
+
+#: The hall: files that belong to no room. Those that export what others made stand above every room.
+HALL = {"errors", "results", "wording", "progress", "files"}
+DOORS = {"__init__", "__main__", "torch"}
+
+#: Each room, and the rooms it may import (and itself, and the hall). No room is to the left of one it imports.
+LAYERS: dict[str, set[str]] = {
+    "rows": set(),
+    "heads": {"rows"},
+    "ratios": {"rows", "heads"},
+    "models": {"rows", "heads"},
+    "datasets": {"rows"},
+    "reading": {"rows", "models", "datasets"},
+    "criteria": {"rows", "heads", "models", "ratios"},
+    "objectives": {"rows", "heads", "models", "ratios"},
+    "training": {"rows", "heads", "models", "ratios", "objectives"},
+    "estimators": {"rows", "heads", "models", "ratios", "objectives", "training"},
+    "auditing": {"rows", "heads", "models", "ratios", "criteria"},
+    "report": {"rows", "ratios", "criteria", "auditing"},
+    "cli": {"rows", "models", "ratios", "criteria", "objectives", "estimators", "datasets", "reading", "auditing"},
+}
+#: The one exception: the methods with which an audit shows itself.
+SHOWS_ITSELF = {("auditing.audit", "report")}
+
+#: Links that still break the rule, to be mended one by one.
+KNOWN_LINKS = {
+    ("cli", "invariscope"), ("cli.audit", "invariscope"), ("cli.demo", "invariscope"), ("cli.fail_on", "invariscope"),
+    ("cli.inputs", "invariscope"), ("cli.output", "invariscope"), ("cli.train_models", "invariscope"),
+    ("cli.fail_on", "invariscope.report.worst_case"), ("cli.train_models", "invariscope.heads.losses"),
+    ("criteria.influence.torch_network", "invariscope.objectives.irm"),
+    ("criteria.worst_case.torch_heads", "invariscope.objectives.feature_head"),
+    ("datasets.tables.adult", "invariscope.reading.encoding"),
+    ("datasets.tables.heart_disease", "invariscope.reading.missing_values"),
+    ("models.files", "invariscope.estimators.weight_files"),
+    ("models.torch_networks", "invariscope.objectives.feature_head"),
+    ("results", "invariscope.criteria.dric.information_bound"),
+}  # fmt: skip
+#: Modules that still lead back to themselves.
+KNOWN_CIRCLES = {
+    "criteria.dric.information_bound", "criteria.influence.influence_index", "criteria.influence.torch_autograd",
+    "criteria.influence.torch_network", "estimators.classifier", "estimators.estimator", "estimators.networks",
+    "estimators.onnx_export", "estimators.regressor", "estimators.weight_files", "models.sklearn_models",
+    "models.split", "models.torch_models", "results", "training.checkpoint", "training.loop", "wording",
+}  # fmt: skip
+
+#: Files in which torch may be imported, beside those named torch_*.
+TORCH_ROOMS = {"objectives", "training", "estimators", "torch"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: the module it stands in, the module it names, its line, and whether it waits for a call."""
+
+    importer: str
+    imported: str
+    line: int
+    lazy: bool
+
+    def __str__(self) -> str:
+        return f"{path_of(self.importer)}:{self.line} imports {self.imported}"
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def path_of(module: str) -> str:
+    return str(MODULES[module].relative_to(SOURCE.parent)) if module in MODULES else module
+
+
+def imports_in(text: str, importer: str, is_package: bool, modules: set[str]) -> Iterator[Import]:
+    """Every import statement of a file, wherever it stands; `from package import module` names the module."""
+    tree = ast.parse(text)
+    inside_functions = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:  # relative: one dot is the package the file lives in
+                parts = importer.split(".")
+                kept = parts[: len(parts) - node.level + (1 if is_package else 0)]
+                base = ".".join([*kept, *([node.module] if node.module else [])])
+            names = [f"{base}.{a.name}" if f"{base}.{a.name}" in modules else base for a in node.names]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+            "import_module",
+            "_import_module",
+        ):
+            names = [_beginning(node.args[0])]
+        else:
+            continue
+        for name in dict.fromkeys(names):
+            yield Import(importer, name, node.lineno, id(node) in inside_functions)
+
+
+def _beginning(name: ast.expr) -> str:
+    """The module a call of import_module names, as far as it is written out: `f"invariscope.ratios.{x}"` is ratios."""
+    if isinstance(name, ast.Constant):
+        return str(name.value)
+    if isinstance(name, ast.JoinedStr) and isinstance(name.values[0], ast.Constant):
+        return str(name.values[0].value).rstrip(".")
+    return ""
+
+
+IMPORTS = [
+    link
+    for name, path in MODULES.items()
+    for link in imports_in(path.read_text(encoding="utf-8"), name, path.name == "__init__.py", set(MODULES))
+]
+
+
+def room(module: str) -> str:
+    """The room a module belongs to: `criteria` for `invariscope.criteria.regret.interval`; its own name in the hall."""
+    parts = module.split(".")
+    if parts[0] != "invariscope":
+        return ""
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def allowed(link: Import) -> bool:
+    importer, imported = room(link.importer), room(link.imported)
+    if not imported or importer in DOORS:
+        return True
+    if importer in HALL:
+        return imported in HALL
+    if (link.importer.removeprefix("invariscope."), imported) in SHOWS_ITSELF:
+        return True
+    return imported in HALL | LAYERS[importer] | {importer}
+
+
+# --- the reader itself is checked: one that sees nothing would pass every rule ----------------------------------
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torch.nn as nn", [("torch.nn", False)]),
+        ("import a, b", [("a", False), ("b", False)]),
+        ("def f():\n    import torch", [("torch", True)]),
+        ("class A:\n    import torch", [("torch", False)]),
+        ("if TYPE_CHECKING:\n    from altair import Chart", [("altair", False)]),
+        ("from invariscope import report", [("invariscope.report", False)]),
+        ("from invariscope import audit_me", [("invariscope", False)]),
+        ("from ..report import page", [("invariscope.report", False)]),
+        ("from .. import report", [("invariscope.report", False)]),
+        ("from . import registry", [("invariscope.criteria", False)]),
+        ('def f():\n    importlib.import_module("invariscope.report.html")', [("invariscope.report.html", True)]),
+        ('import_module(f"invariscope.report.{name}")', [("invariscope.report", False)]),
+    ],
+)
+def test_import_statements_are_read_right(text: str, expected: list[tuple[str, bool]]) -> None:
+    links = list(imports_in(text, "invariscope.criteria.some", False, {"invariscope.report"}))
+    assert [(link.imported, link.lazy) for link in links] == expected
+
+
+def test_the_source_is_seen() -> None:
+    assert "invariscope.rows.environments" in MODULES
+    assert any(link.imported == "numpy" for link in IMPORTS)
+    assert any(room(link.imported) == "errors" for link in IMPORTS)
+
+
+def test_every_folder_with_code_is_a_package_and_has_a_place_in_the_table() -> None:
+    folders = sorted({path.parent for path in PACKAGE.rglob("*.py")})
+    assert [folder.name for folder in folders if not (folder / "__init__.py").is_file()] == []
+    assert {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file()} == set(LAYERS)
+
+
+def test_nothing_stands_in_the_hall_but_what_everybody_uses() -> None:
+    assert {path.stem for path in PACKAGE.glob("*.py")} <= HALL | DOORS
+
+
+# --- the rule -------------------------------------------------------------------------------------------------------
+def test_the_table_has_no_way_back() -> None:
+    above: set[str] = set(LAYERS)
+    for name, lower in LAYERS.items():  # rooms are listed from the ground up
+        above.discard(name)
+        assert not lower & above, f"{name} may import {sorted(lower & above)}, which the table lists above it"
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "right"),
+    [
+        ("invariscope.criteria.regret.regret", "invariscope.rows.environments", True),
+        ("invariscope.rows.environments", "invariscope.criteria.registry", False),
+        ("invariscope.rows.environments", "invariscope.errors", True),
+        ("invariscope.results", "invariscope.rows.environments", False),
+        ("invariscope.criteria.regret.regret", "invariscope", False),
+        ("invariscope.criteria.regret.regret", "invariscope.objectives.irm", False),
+        ("invariscope.auditing.audit", "invariscope.report.html", True),
+        ("invariscope.auditing.verdict", "invariscope.report.html", False),
+    ],
+)
+def test_the_rule_tells_right_from_wrong(importer: str, imported: str, right: bool) -> None:
+    assert allowed(Import(importer, imported, 1, False)) is right
+
+
+def test_rooms_import_only_what_lies_below_them() -> None:
+    broken = [link for link in IMPORTS if not allowed(link)]
+    known = [link for link in broken if (link.importer.removeprefix("invariscope."), link.imported) in KNOWN_LINKS]
+    assert [str(link) for link in broken if link not in known] == []
+    assert len({(link.importer, link.imported) for link in known}) == len(KNOWN_LINKS), "mended: take it off the list"
+
+
+def test_no_module_leads_back_to_itself() -> None:
+    """No circle of imports between modules, lazy ones included (how an audit shows itself apart)."""
+    links: dict[str, set[str]] = {}
+    for link in IMPORTS:
+        shows = (link.importer.removeprefix("invariscope."), room(link.imported)) in SHOWS_ITSELF
+        if room(link.imported) and link.imported in MODULES and not shows and room(link.importer) not in DOORS:
+            links.setdefault(link.importer, set()).add(link.imported)
+    leads_to = {module: reachable(module, links) for module in MODULES}
+    circles = {module.removeprefix("invariscope.") for module in MODULES if module in leads_to[module]}
+    assert sorted(circles - KNOWN_CIRCLES) == []
+    assert sorted(KNOWN_CIRCLES - circles) == [], "mended: take it off the list"
+
+
+def reachable(start: str, links: dict[str, set[str]]) -> set[str]:
+    """Modules that ``start`` leads to through any chain of imports."""
+    reached: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = links.get(waiting.pop(), set()) - reached
+        reached |= new
+        waiting += new
+    return reached
+
+
+def imports_library(link: Import, library: str) -> bool:
+    return link.imported == library or link.imported.startswith(f"{library}.")
+
+
+def test_only_report_imports_altair() -> None:
+    broken = [link for link in IMPORTS if imports_library(link, "altair") and room(link.importer) != "report"]
+    assert [str(link) for link in broken] == []
+
+
+def test_torch_stays_in_its_rooms() -> None:
+    broken = [
+        link
+        for link in IMPORTS
+        if imports_library(link, "torch")
+        and room(link.importer) not in TORCH_ROOMS
+        and not link.importer.rpartition(".")[2].startswith("torch_")
+    ]
+    assert [str(link) for link in broken] == []
