@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from invariscope.criteria.dric.information_bound import InformationBound
 
-Floats = NDArray[np.float64]
 Label = Hashable
 
 
@@ -57,13 +56,13 @@ class RegretResult(Result):
     task: str
     labels: tuple[Label, ...]
     columns: tuple[str, ...]
-    rows: Floats
-    shared_loss: Floats
-    own_loss: Floats
-    pairs: Floats = field(repr=False)
-    drivers: Floats = field(repr=False)
+    rows: NDArray[np.float64]
+    shared_loss: NDArray[np.float64]
+    own_loss: NDArray[np.float64]
+    pairs: NDArray[np.float64] = field(repr=False)
+    drivers: NDArray[np.float64] = field(repr=False)
     statistic: float
-    null: Floats = field(repr=False)
+    null: NDArray[np.float64] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +75,13 @@ class InfluenceResult(Result):
     reason in ``damping_reason``. ``solver`` says how: "dense" or "autograd", "kronecker", "cg".
     """
 
-    shuffled: Floats = field(repr=False)
+    shuffled: NDArray[np.float64] = field(repr=False)
     pvalue: float
     labels: tuple[Label, ...]
     parameters: tuple[str, ...]
-    influences: Floats = field(repr=False)
-    direction: Floats = field(repr=False)
-    eigenvalues: Floats = field(repr=False)
+    influences: NDArray[np.float64] = field(repr=False)
+    direction: NDArray[np.float64] = field(repr=False)
+    eigenvalues: NDArray[np.float64] = field(repr=False)
     damping: float
     rank: int
     loss: str
@@ -124,15 +123,15 @@ class DricResult(Result):
     numerator: float
     denominator: float
     labels: tuple[Label, ...]
-    pairs: Floats
+    pairs: NDArray[np.float64]
     overlap: Overlap
     interval: tuple[float, float] = (math.nan, math.nan)
     numerator_interval: tuple[float, float] = (math.nan, math.nan)
-    shuffled: Floats = field(repr=False, default_factory=lambda: np.empty(0))
-    shuffled_numerator: Floats = field(repr=False, default_factory=lambda: np.empty(0))
+    shuffled: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
+    shuffled_numerator: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     pvalue: float = math.nan
-    sigma2: Floats = field(repr=False, default_factory=lambda: np.empty(0))
-    rows: Floats = field(repr=False, default_factory=lambda: np.empty(0))
+    sigma2: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
+    rows: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     ratio: str = ""
     bound: InformationBound | None = None
 
@@ -166,7 +165,7 @@ class DricResult(Result):
             ]
         )
 
-    def rows_needed(self, epsilon: float, alpha: float = 0.05) -> Floats:
+    def rows_needed(self, epsilon: float, alpha: float = 0.05) -> NDArray[np.float64]:
         """Rows of e' for q̂(e, e') to lie within ±ε of its mean with probability 1 − α: (E, E).
 
         n ≥ 2 σ²(e, e') log(2 / α) / ε², from P(|q̂ − E q̂| ≥ ε) ≤ 2 exp(−n ε² / (2σ²)). Section 3.2 leaves the constant
@@ -208,16 +207,16 @@ class TransportGapResult(Result):
     value_interval: tuple[float, float]
     pvalue: float
     labels: tuple[Label, ...]
-    pairs: Floats
-    se: Floats = field(repr=False)
-    interval: Floats = field(repr=False)
-    pair_pvalues: Floats = field(repr=False)
-    by_class: Floats | None = field(repr=False)
+    pairs: NDArray[np.float64]
+    se: NDArray[np.float64] = field(repr=False)
+    interval: NDArray[np.float64] = field(repr=False)
+    pair_pvalues: NDArray[np.float64] = field(repr=False)
+    by_class: NDArray[np.float64] | None = field(repr=False)
     moving_class: tuple[tuple[Any, ...], ...] | None = field(repr=False)
     overlap: Overlap = field(repr=False)
     task: str
     statistic: float
-    null: Floats = field(repr=False)
+    null: NDArray[np.float64] = field(repr=False)
     outcome: str
     ratio: str
 
@@ -236,16 +235,16 @@ class Overlap:
     """
 
     labels: tuple[Label, ...]
-    effective: Floats = field(repr=False)
-    effective_rows: Floats = field(repr=False)
-    mean_ratio: Floats = field(repr=False)
-    largest: Floats = field(repr=False)
-    beyond_cap: Floats = field(repr=False)
-    reached: Floats = field(repr=False)
+    effective: NDArray[np.float64] = field(repr=False)
+    effective_rows: NDArray[np.float64] = field(repr=False)
+    mean_ratio: NDArray[np.float64] = field(repr=False)
+    largest: NDArray[np.float64] = field(repr=False)
+    beyond_cap: NDArray[np.float64] = field(repr=False)
+    reached: NDArray[np.float64] = field(repr=False)
     cap: float
-    calibration: Floats = field(repr=False)
+    calibration: NDArray[np.float64] = field(repr=False)
     pair_verdicts: tuple[tuple[str, ...], ...] = field(repr=False)
-    pooled: Floats = field(repr=False)
+    pooled: NDArray[np.float64] = field(repr=False)
     verdicts: tuple[str, ...]
 
 
@@ -265,21 +264,21 @@ class WorstCaseResult(Result):
 
     of: str
     unit: float
-    radii: Floats = field(repr=False)
-    loss: Floats = field(repr=False)
-    lower: Floats = field(repr=False)
-    upper: Floats = field(repr=False)
-    gamma: Floats = field(repr=False)
-    band: Floats = field(repr=False)
+    radii: NDArray[np.float64] = field(repr=False)
+    loss: NDArray[np.float64] = field(repr=False)
+    lower: NDArray[np.float64] = field(repr=False)
+    upper: NDArray[np.float64] = field(repr=False)
+    gamma: NDArray[np.float64] = field(repr=False)
+    band: NDArray[np.float64] = field(repr=False)
     exact: bool
     saturates_at: float = math.inf
     others: Mapping[str, WorstCaseResult] = field(repr=False, default_factory=dict)
     labels: tuple[Label, ...] = ()
-    apart: Floats = field(repr=False, default_factory=lambda: np.empty(0))
-    distances: Floats = field(repr=False, default_factory=lambda: np.empty((0, 0)))
+    apart: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
+    distances: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty((0, 0)))
 
     @property
-    def relative(self) -> Floats:
+    def relative(self) -> NDArray[np.float64]:
         """The radii in multiples of ``unit``: 1 is where every row could have been made wrong."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.radii / self.unit
@@ -293,9 +292,9 @@ class InputWorstCaseResult(WorstCaseResult):
     ``reached``, the loss there; ``representation``, the worst case in the representation at that distance.
     """
 
-    moved: Floats = field(repr=False)
-    reached: Floats = field(repr=False)
-    representation: Floats = field(repr=False)
+    moved: NDArray[np.float64] = field(repr=False)
+    reached: NDArray[np.float64] = field(repr=False)
+    representation: NDArray[np.float64] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.heads.linear_head import LinearHead
 from invariscope.models.split import Split
+from invariscope.rows.arrays import Floats
 from invariscope.rows.targets import Target
-
-Floats = NDArray[np.float64]
 
 
 def ordered(head: LinearHead, parts: Split, target: Target) -> LinearHead:

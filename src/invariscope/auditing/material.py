@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope import wording
 from invariscope.auditing.audited_heads import as_they_are, ordered, rescaled
@@ -19,11 +18,10 @@ from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.outputs import comes_from, numbered, own_names
 from invariscope.models.split import Split, split
 from invariscope.models.trained_with import TrainedWith
+from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, target_of
-
-Floats = NDArray[np.float64]
 
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
@@ -214,7 +212,7 @@ def _agreed(task: str, of_model: str | None) -> str:
     return task
 
 
-def _standardised(Z: NDArray[Any], weight: Any) -> tuple[Floats, Floats, Floats]:
+def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     """Columns in units of their own spread: the influence index depends on units, and mixed ones hide columns."""
     values = np.asarray(Z, dtype=np.float64)
     share = None if weight is None else np.asarray(weight, dtype=np.float64)
@@ -239,7 +237,7 @@ def _task_of_model(target: Target) -> str:
 
 
 def _predictions(
-    parts: Split | None, X: Any, data: Environments, target: Target, Z: NDArray[Any] | None = None
+    parts: Split | None, X: Any, data: Environments, target: Target, Z: Array | None = None
 ) -> Floats | None:
     """Predictions in the user's row order: numbers, or probabilities in the order of the target's classes."""
     if parts is None:

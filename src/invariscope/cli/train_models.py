@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from invariscope import Environments, InvariantClassifier, InvariantRegressor
 from invariscope.cli.inputs import Prepared, Wanted, how_to_drop
@@ -16,13 +15,12 @@ from invariscope.errors import InputError
 from invariscope.heads.losses import loss_of
 from invariscope.reading.encoding import level_name
 from invariscope.reading.named_table import listed, some
+from invariscope.rows.arrays import Array, Booleans, Floats, Integers
 from invariscope.rows.targets import Target, target_of
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
     from invariscope.objectives import Objective
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +66,7 @@ class Training:
         return self.prepared.X[list(self.columns)]
 
     @property
-    def y(self) -> NDArray[Any]:
+    def y(self) -> Array:
         """Numbers, or the user's labels of the classes."""
         values = self.data.original(self.target.values)
         return np.array(self.target.classes)[values.astype(np.intp)] if self.target.classes else values
@@ -103,10 +101,10 @@ def _left_out(data: Environments, given: Sequence[str]) -> tuple[int, ...]:
     return tuple(labels[label] for label in wanted)
 
 
-def _among(data: Environments, codes: Sequence[int]) -> NDArray[np.bool_]:
+def _among(data: Environments, codes: Sequence[int]) -> Booleans:
     """Which rows, in the user's order, come from these environments."""
     return np.isin(data.original(data.codes), codes)
 
 
-def _means(values: Floats, codes: NDArray[np.intp], environments: int) -> Floats:
+def _means(values: Floats, codes: Integers, environments: int) -> Floats:
     return np.bincount(codes, values, minlength=environments) / np.bincount(codes, minlength=environments)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +131,7 @@ class Dataset:
         """The rows to judge on."""
         return self._of_part(TEST)
 
-    def rows(self, chosen: NDArray[Any]) -> Self:
+    def rows(self, chosen: Array) -> Self:
         """The rows at these positions, or those where a mask is true; everything else stays as it is."""
 
         def take(values: Any) -> Any:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from invariscope.errors import InputError
-from invariscope.estimators.estimator import Array, InvariantEstimator
-
-Floats = NDArray[np.float64]
+from invariscope.estimators.estimator import InvariantEstimator
+from invariscope.rows.arrays import Array, Floats
 
 
 class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[misc]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Integers
 from invariscope.rows.environments import unique_labels
 from invariscope.rows.tables import column_of_labels
 
 
-def environment_codes(env: Any, rows: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+def environment_codes(env: Any, rows: int) -> tuple[tuple[Any, ...], Integers]:
     """Sorted labels and the code of every row; labels that are neither text nor number are given as text.
 
     >>> labels, codes = environment_codes(["b", "a", "b"], 3)

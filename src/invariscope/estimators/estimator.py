@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,12 +18,11 @@ from invariscope.estimators.environment_codes import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
 from invariscope.models.split import Split
 from invariscope.models.trained_with import trained_with
+from invariscope.rows.arrays import Array, Floats
 
 if TYPE_CHECKING:
     from invariscope.objectives import Objective
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 ROWS_AT_ONCE = 4096  # hidden images are large: a hundred thousand of them at a time would not fit into memory
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 
 from invariscope.errors import InputError
 from invariscope.estimators.environment_codes import environment_codes
+from invariscope.rows.arrays import Integers
 
-Places = NDArray[np.intp]
+Places = Integers
 
 
 class LeaveOneEnvironmentOut(BaseCrossValidator):  # type: ignore[misc]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from invariscope.estimators.estimator import Array, InvariantEstimator
-
-Floats = NDArray[np.float64]
+from invariscope.estimators.estimator import InvariantEstimator
+from invariscope.rows.arrays import Array, Floats
 
 
 class InvariantRegressor(RegressorMixin, InvariantEstimator):  # type: ignore[misc]

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.linear_head import LinearHead
 from invariscope.heads.losses import loss_of, score_rows
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of, refuse_out_of_range
 from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import Target
-
-Floats = NDArray[np.float64]
 
 MAX_NEWTON_STEPS = 100
 NEWTON_TOLERANCE = 1e-13  # of the loss: what one more step could still gain

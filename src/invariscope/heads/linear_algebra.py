@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats, Integers
 
 RELATIVE_CUTOFF = 1e-13  # of the largest eigenvalue, after scaling to unit diagonal: below lies rounding error
 
@@ -24,7 +23,7 @@ class Spectrum:
     vectors: Floats
 
     @property
-    def rank(self) -> NDArray[np.intp]:
+    def rank(self) -> Integers:
         """Directions that are left: how many values are not zero."""
         return np.asarray(np.count_nonzero(self.values, axis=-1))
 

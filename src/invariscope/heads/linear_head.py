@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats
 
 SMALLEST_PROBABILITY = 1e-6  # log-odds stay within about ±13.8, so that one over-confident row cannot rule a fit
 

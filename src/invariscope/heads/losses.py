@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from invariscope.rows.arrays import Floats
 from invariscope.rows.targets import Target
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.float64] | NDArray[np.float32]
+Rows = Floats | NDArray[np.float32]
 
 
 class Loss(Protocol):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.tables import matrix_of
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 Names = tuple[str, ...]
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
-from invariscope.models.outputs import Array, Floats, Names, as_array, dense_matrix, numbered, own_names
+from invariscope.models.outputs import Names, as_array, dense_matrix, numbered, own_names
 from invariscope.models.split import BY_HAND, Split
+from invariscope.rows.arrays import Array, Floats
 
 OWN = "invariscope.estimators."
 NOT_FITTED = "model is not fitted: call fit first"

@@ -12,8 +12,6 @@ from typing import Any
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.outputs import (
-    Array,
-    Floats,
     Names,
     checked_predictions,
     comes_from,
@@ -23,6 +21,7 @@ from invariscope.models.outputs import (
     refuse_other_rows,
 )
 from invariscope.models.trained_with import TrainedWith
+from invariscope.rows.arrays import Array, Floats
 
 BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
 

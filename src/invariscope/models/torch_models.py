@@ -15,12 +15,13 @@ from torch import nn
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights
-from invariscope.models.outputs import Array, Floats, Names, numbered, own_names
+from invariscope.models.outputs import Names, numbered, own_names
 from invariscope.models.split import BY_HAND, Split
 from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
 from invariscope.models.torch_passes import LINKS, Logits, Passes, has_forward, is_linear, linear_layers, listed
 from invariscope.models.torch_rows import BATCH_SIZE
 from invariscope.models.trained_with import TrainedWith, trained_with
+from invariscope.rows.arrays import Array, Floats
 
 BEHIND = (*PASSING, *LINKS)
 

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
 from invariscope.models.torch_networks import PASSING, Halves, in_use, is_chain
 from invariscope.models.torch_rows import batches, undisturbed
+from invariscope.rows.arrays import Array
 
-Array = NDArray[Any]
 Seen = TypeVar("Seen")
 
 LINKS: dict[type[nn.Module], str] = {nn.Softmax: "softmax", nn.LogSoftmax: "log-softmax", nn.Sigmoid: "sigmoid"}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
@@ -24,9 +23,9 @@ from torch.utils.data import (
 
 from invariscope.errors import InputError
 from invariscope.models.outputs import as_array, own_names
+from invariscope.rows.arrays import Array
 from invariscope.rows.tables import matrix_of
 
-Array = NDArray[Any]
 Batch = tuple[Tensor, Any, Any]
 
 BATCH_SIZE = 256

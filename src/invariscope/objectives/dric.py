@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
@@ -22,6 +21,7 @@ from invariscope.objectives.transported import (
     log_densities_of,
 )
 from invariscope.ratios.overlap import LARGEST_LOG_RATIO
+from invariscope.rows.arrays import Array
 
 NO_GAP = 1e-12  # of the variance of the baseline's predictions: a smaller sum of gaps is rounding error
 
@@ -91,7 +91,7 @@ class DRIC(RatioObjective):
     on: str = "x"
     denominator: float = 1.0
 
-    def fitted(self, inputs: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]], task: str, seed: int) -> DRIC:
+    def fitted(self, inputs: Sequence[Array], targets: Sequence[Array], task: str, seed: int) -> DRIC:
         """The same objective, with the numerator of linear ERM on the raw inputs as its denominator.
 
         ``inputs`` (n_e, d) and ``targets`` (n_e,), numbers or class codes, are those of all training rows. The

@@ -12,15 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.objectives.mixing import (
-    Integers,
-    as_drawn,
-    environment_of_rows,
-    mixed_rows,
-    numpy_generator,
-    target_floats,
-)
+from invariscope.objectives.mixing import as_drawn, environment_of_rows, mixed_rows, numpy_generator, target_floats
 from invariscope.objectives.objective import Named, Objective, Tensors, objective
+from invariscope.rows.arrays import Booleans, Integers
 
 
 def lisa(
@@ -107,7 +101,7 @@ def _partners(group: Integers, block: Integers, rng: np.random.Generator) -> Int
     return partners
 
 
-def _runs(starts: NDArray[np.bool_]) -> tuple[Integers, Integers]:
+def _runs(starts: Booleans) -> tuple[Integers, Integers]:
     """Where the run of every row begins, and how long it is, from a mask of first rows."""
     first = np.flatnonzero(starts)
     size = np.diff(np.r_[first, len(starts)])

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import target_columns
-
-Integers = NDArray[np.intp]
+from invariscope.rows.arrays import Floats, Integers
 
 
 def numpy_generator(generator: torch.Generator | None) -> np.random.Generator:
@@ -20,7 +18,7 @@ def numpy_generator(generator: torch.Generator | None) -> np.random.Generator:
     return np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
 
 
-def as_drawn(partners: Integers, shares: NDArray[np.float64], like: Tensor) -> dict[str, Tensor]:
+def as_drawn(partners: Integers, shares: Floats, like: Tensor) -> dict[str, Tensor]:
     """The random numbers of a step as tensors: for every row of the batch its partner, and the share it keeps itself.
 
     Rows are counted through all environments, one after the other: (N,) each.

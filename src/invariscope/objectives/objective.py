@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import risks
 from invariscope.objectives.feature_head import FeatureHead
+from invariscope.rows.arrays import Floats
 
 Tensors = tuple[Tensor, ...]
 Named = dict[str, Tensor]
-Floats = NDArray[np.float64]
 
 NUMBER = int | float | np.integer | np.floating
 

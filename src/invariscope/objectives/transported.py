@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
@@ -16,22 +15,21 @@ from invariscope.heads.fit import pooled_scores
 from invariscope.objectives.objective import Objective
 from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import Units
+from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
-
-Floats = NDArray[np.float64]
 
 DIRECTIONS = 128  # singular directions that wide rows are reduced to, as in table 14 of the DRIC paper
 PLACES = ("x", "z")
 
 
 def log_densities_of(
-    rows: Sequence[NDArray[Any]],
+    rows: Sequence[Array],
     ratio: Any = "logistic",
     seed: int = 0,
     *,
     svd: int | None = DIRECTIONS,
-    also: Sequence[NDArray[Any]] = (),
+    also: Sequence[Array] = (),
 ) -> tuple[Floats, ...]:
     """log p_k(x_i) of all environments k at the rows of each, up to a term common to all k: one (n_e, E) for each.
 
@@ -48,7 +46,7 @@ def log_densities_of(
 
 
 def linear_scores(
-    rows: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]], task: str, *, svd: int | None = DIRECTIONS
+    rows: Sequence[Array], targets: Sequence[Array], task: str, *, svd: int | None = DIRECTIONS
 ) -> tuple[Floats, ...]:
     """Scores (n_e, K) of the linear head fitted by ERM on all rows pooled: the papers' baseline.
 
@@ -101,13 +99,13 @@ class RatioObjective(Objective):
         return self.on
 
 
-def _pooled(rows: Sequence[NDArray[Any]]) -> Floats:
+def _pooled(rows: Sequence[Array]) -> Floats:
     return np.concatenate([np.asarray(part, dtype=np.float64).reshape(len(part), -1) for part in rows])
 
 
-def _codes(rows: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
+def _codes(rows: Sequence[Array]) -> Integers:
     return np.repeat(np.arange(len(rows)), [len(part) for part in rows])
 
 
-def _split(values: Floats, rows: Sequence[NDArray[Any]]) -> tuple[Floats, ...]:
+def _split(values: Floats, rows: Sequence[Array]) -> tuple[Floats, ...]:
     return tuple(np.split(values, np.cumsum([len(part) for part in rows])[:-1]))

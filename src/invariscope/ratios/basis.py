@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from invariscope.ratios.estimator import Floats, Integers, Rows
+from invariscope.ratios.estimator import Rows
+from invariscope.rows.arrays import Floats, Integers
 
 KNOTS = 5  # of a natural spline: so many basis columns less one for every column
 MOST_COLUMNS = 400  # of a basis: beyond, products would cost more than they tell

@@ -13,7 +13,8 @@ import scipy.special
 from threadpoolctl import threadpool_limits
 
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Estimator, Floats, Rows
+from invariscope.ratios.estimator import Estimator, Rows
+from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import folds_by_content
 
 FOLDS = 3

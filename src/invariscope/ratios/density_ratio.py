@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Fit, Floats, Integers, Rows, Units, rows_of
+from invariscope.ratios.estimator import Fit, Rows, Units, rows_of
 from invariscope.ratios.estimators import estimator_of
 from invariscope.ratios.overlap import overlap_of, remarks
 from invariscope.results import Overlap
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, whole
 from invariscope.rows.tables import matrix_of

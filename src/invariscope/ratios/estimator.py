@@ -10,10 +10,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Rows:
     def of(self, environment: int) -> slice:
         return slice(int(self.offsets[environment]), int(self.offsets[environment + 1]))
 
-    def take(self, kept: NDArray[np.bool_]) -> Rows:
+    def take(self, kept: Booleans) -> Rows:
         """The rows of a mask, still grouped."""
         sizes = np.add.reduceat(kept, self.offsets[:-1], dtype=np.intp)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from invariscope.ratios.estimator import Floats, Rows
+from invariscope.ratios.estimator import Rows
+from invariscope.rows.arrays import Floats
 
 FLOOR = 1e-6  # of a column's variance within environments, added to it: columns may depend on each other
 SMALLEST = 1e-12  # of its variance over all rows: a column may be constant within every environment

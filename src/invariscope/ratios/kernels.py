@@ -18,8 +18,9 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import nnls
 
-from invariscope.ratios.estimator import Floats, Integers, Rows
+from invariscope.ratios.estimator import Rows
 from invariscope.ratios.overlap import OUT_OF_REACH
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import BLOCK_ROWS, blocks_in, one_blas_thread, run_over_rows, sum_by_environment
 from invariscope.rows.resampling import ranks_by_content
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from invariscope.ratios.estimator import Floats, Integers, Rows
+from invariscope.ratios.estimator import Rows
 from invariscope.ratios.kernels import (
     CHOICE_ROWS,
     SMALLEST,
@@ -21,6 +21,7 @@ from invariscope.ratios.kernels import (
     squared_distances,
     typical_distance,
 )
+from invariscope.rows.arrays import Floats, Integers
 
 GAP, STEPS = 1e-8, 100  # nats of mean log-likelihood that may be missing to the maximum; Newton steps at most
 GAP_IN_CHOICE, STEPS_IN_CHOICE = 1e-4, 8  # only bumps so narrow that they lose the choice need more

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from invariscope.ratios.estimator import Floats, Rows
+from invariscope.ratios.estimator import Rows
 from invariscope.ratios.kernels import Bumps, KernelFit
 from invariscope.ratios.least_squares import KernelMoments, fit_quadratic
+from invariscope.rows.arrays import Floats
 
 JITTER = 1e-6  # on the diagonal of the kernel matrix of the centres, which is singular to rounding for wide bumps
 

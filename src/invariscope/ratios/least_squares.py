@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from invariscope.ratios.estimator import Floats, Rows
+from invariscope.ratios.estimator import Rows
 from invariscope.ratios.kernels import (
     SMALLEST,
     Bumps,
@@ -22,6 +22,7 @@ from invariscope.ratios.kernels import (
     squared_distances,
     typical_distance,
 )
+from invariscope.rows.arrays import Floats
 
 ALPHA = 0.1  # of the relative ratio, as its authors use it: p / (0.1 p + 0.9 q) is below 10
 PENALTIES = (1e-3, 1e-2, 1e-1)  # as shares of the average entry on the diagonal of the quadratic form

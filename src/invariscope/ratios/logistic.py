@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from invariscope.ratios.basis import Basis, Expansion, bases_for
-from invariscope.ratios.estimator import Floats, Integers, Rows
+from invariscope.ratios.estimator import Rows
 from invariscope.ratios.multinomial import Multinomial, fit_multinomial
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import run_over_rows
 from invariscope.rows.resampling import folds_by_content, places_by_content, whole
 

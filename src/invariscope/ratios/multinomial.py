@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import scipy.special
 
-from invariscope.ratios.estimator import Floats, Integers
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import Sums, one_blas_thread, run_over_rows, sum_by_environment
 
 MAX_STEPS = 200

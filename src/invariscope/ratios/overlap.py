@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from invariscope.results import Floats, Overlap
+from invariscope.results import Overlap
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
 GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none

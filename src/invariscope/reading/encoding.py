@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Floats
 
 
 def one_hot(column: pd.Series, levels: Sequence[Any] | None = None) -> pd.DataFrame:
@@ -46,7 +46,7 @@ def one_hot(column: pd.Series, levels: Sequence[Any] | None = None) -> pd.DataFr
     return pd.DataFrame(indicators.T, index=column.index, columns=level_columns(column, chosen), copy=False)
 
 
-def write_indicators(column: pd.Series, levels: Sequence[Any], out: NDArray[np.float64]) -> None:
+def write_indicators(column: pd.Series, levels: Sequence[Any], out: Floats) -> None:
     """Write 1 into row k of ``out`` (levels × n, all 0) where the column has level k."""
     if column.isna().any():
         raise InputError(f'column "{column.name}" has {int(column.isna().sum())} missing values: fill them in first')

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, sorted_levels
@@ -15,8 +14,8 @@ from invariscope.reading.read_table import kind_of
 from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.reading.text_columns import mostly_numbers
 from invariscope.reading.written_dates import dates_of, look_like_dates
+from invariscope.rows.arrays import Booleans, Floats, Integers
 
-Floats = NDArray[np.float64]
 DATE_BINS = ("year", "quarter", "month", "week", "day", "month-of-year", "weekday", "hour-of-day")
 #: As many groups of numbers as a message proposes.
 PROPOSED = 4
@@ -132,7 +131,7 @@ def refuse_unbinned(column: pd.Series, *, spell: Spelling = PYTHON) -> None:
 
 def without_environments(
     env: pd.Series, drop: Hashable | Sequence[Hashable], *, spell: Spelling = PYTHON
-) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+) -> tuple[Booleans, tuple[str, ...]]:
     """Rows that stay if the environments with these labels are left out, and a note that counts those that go.
 
     Labels are compared as they are shown: 3 and "3" mean the same. In a shell they are separated by commas.
@@ -166,7 +165,7 @@ def _drop(labels: pd.Index, spell: Spelling) -> str:
     )
 
 
-def _labelled(column: pd.Series, codes: NDArray[np.intp], texts: Sequence[str]) -> pd.Series:
+def _labelled(column: pd.Series, codes: Integers, texts: Sequence[str]) -> pd.Series:
     """The label of every row; code -1 is missing."""
     labels = np.array([*(Bin(text, rank) for rank, text in enumerate(texts)), None], dtype=object)
     return pd.Series(labels[codes], index=column.index, name=column.name, dtype=object)
@@ -183,7 +182,7 @@ def _dates(column: pd.Series, how: str, spell: Spelling) -> tuple[pd.Series, str
     raise InputError(f'column "{column.name}" holds {kind}, not dates: {remedy}')
 
 
-def _parts_of_dates(dates: pd.Series, how: str) -> tuple[NDArray[np.intp], list[str]]:
+def _parts_of_dates(dates: pd.Series, how: str) -> tuple[Integers, list[str]]:
     known = dates.notna().to_numpy()
     date = dates[known].dt
     if how == "week":

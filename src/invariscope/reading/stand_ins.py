@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from invariscope.reading.named_table import some
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.spelling import PYTHON, Spelling
+from invariscope.rows.arrays import Integers
 
 #: A target with more different values is an amount, of which every amount is a one-to-one relabelling.
 CLASS_LIMIT = 100
@@ -57,11 +57,11 @@ def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spel
     return notes
 
 
-def _codes(column: pd.Series) -> NDArray[np.intp]:
+def _codes(column: pd.Series) -> Integers:
     return pd.factorize(column)[0]
 
 
-def _tells(column: pd.Series, places: NDArray[np.intp], first: NDArray[np.intp]) -> bool:
+def _tells(column: pd.Series, places: Integers, first: Integers) -> bool:
     """Whether the column says in which place a row is; ``first`` is a row of every place."""
     if not places.any():
         return False
@@ -72,7 +72,7 @@ def _tells(column: pd.Series, places: NDArray[np.intp], first: NDArray[np.intp])
     return bool(codes.any()) and _pairs(codes, places) == codes.max() + 1
 
 
-def _is_target(column: pd.Series, target: pd.Series, classes: NDArray[np.intp]) -> bool:
+def _is_target(column: pd.Series, target: pd.Series, classes: Integers) -> bool:
     both_numbers = _is_number(column) and _is_number(target)
     if both_numbers and np.array_equal(column.to_numpy(dtype=np.float64), target.to_numpy(dtype=np.float64)):
         return True
@@ -83,11 +83,11 @@ def _is_target(column: pd.Series, target: pd.Series, classes: NDArray[np.intp]) 
     return all(_one_to_one(_codes(column.iloc[:rows]), classes[:rows]) for rows in (BEGINNING, len(classes)))
 
 
-def _one_to_one(first: NDArray[np.intp], second: NDArray[np.intp]) -> bool:
+def _one_to_one(first: Integers, second: Integers) -> bool:
     return len(np.unique(first)) == len(np.unique(second)) == _pairs(first, second)
 
 
-def _pairs(first: NDArray[np.intp], second: NDArray[np.intp]) -> int:
+def _pairs(first: Integers, second: Integers) -> int:
     """How many different pairs there are."""
     pairs = first * (second.max() + 1) + second
     return len(np.unique(pairs)) if pairs.max() > COUNTABLE else int(np.count_nonzero(np.bincount(pairs)))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_columns, level_name, sorted_levels, unused_name, write_indicators
@@ -19,7 +18,6 @@ from invariscope.reading.stand_ins import stand_ins
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
 from invariscope.reading.written_dates import look_like_dates
 
-Floats = NDArray[np.float64]
 #: Texts with more levels are left out, because they are names or remarks rather than categories.
 LEVEL_LIMIT = 100
 #: What may be one-hot encoded if the user asks for it.

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Protocol
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from invariscope import wording
 from invariscope.results import Estimate, Overlap
 
-Floats = NDArray[np.float64]
 NOTHING = Estimate(math.nan)
 
 

@@ -11,7 +11,8 @@ from invariscope import wording
 from invariscope.auditing.verdict import driving_columns
 from invariscope.criteria.influence.influence_index import INTERCEPT
 from invariscope.criteria.regret.regret import LEVEL
-from invariscope.report.data import Audited, Floats
+from invariscope.report.data import Audited
+from invariscope.rows.arrays import Floats
 
 #: Features shown in a chart; the rest is summed up in a sentence.
 DRIVER_LIMIT = 12

@@ -9,8 +9,9 @@ import numpy as np
 
 from invariscope import wording
 from invariscope.ratios.overlap import GOOD, WEAK
-from invariscope.report.data import Audited, Floats, distinct
+from invariscope.report.data import Audited, distinct
 from invariscope.results import Overlap
+from invariscope.rows.arrays import Floats
 
 #: Environments up to which the two matrices stand side by side; with more, a phone scrolls them.
 SIDE_BY_SIDE = 6

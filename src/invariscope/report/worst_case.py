@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
-from invariscope.report.data import Audited, Floats
+from invariscope.report.data import Audited
 from invariscope.results import WorstCaseResult
+from invariscope.rows.arrays import Floats
 
 #: Environments with a line of their own under the curve; the rest is summed up in a sentence.
 TICK_LIMIT = 12

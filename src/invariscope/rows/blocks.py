@@ -11,11 +11,10 @@ from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Array, Floats, Integers
+
 Sums = dict[str, Floats]
 Part = TypeVar("Part")
 
@@ -36,11 +35,11 @@ class Blocks:
     Shifting columns whose mean dwarfs their spread (years, 10^15-scaled units) keeps ZᵀZ accurate.
     """
 
-    def __init__(self, matrix: Array, offsets: NDArray[np.intp], shift: Floats, total: Floats) -> None:
+    def __init__(self, matrix: Array, offsets: Integers, shift: Floats, total: Floats) -> None:
         self.matrix, self.offsets, self.shift, self._total = matrix, offsets, shift, total
 
     @classmethod
-    def of(cls, matrix: Array, offsets: NDArray[np.intp]) -> Blocks:
+    def of(cls, matrix: Array, offsets: Integers) -> Blocks:
         ones = np.ones(BLOCK_ROWS)
 
         def column_sums(rows: slice) -> Floats:
@@ -58,7 +57,7 @@ class Blocks:
             needed = np.isfinite(shift) & ~(np.abs(shift) <= CLOSE_TO_ZERO * spread)
         return cls(matrix, offsets, np.where(needed, shift, 0.0), total)
 
-    def columns_not_finite(self) -> NDArray[np.intp]:
+    def columns_not_finite(self) -> Integers:
         """Columns that hold a missing or infinite value. A sum is finite unless one is there (or nearly overflows)."""
         suspicious = np.flatnonzero(~np.isfinite(self._total))
         return np.array([j for j in suspicious if not np.isfinite(self.matrix[:, j]).all()], dtype=np.intp)
@@ -93,7 +92,7 @@ class Blocks:
             yield block, view
 
     @staticmethod
-    def take(values: Array, order: NDArray[np.intp]) -> Array:
+    def take(values: Array, order: Integers) -> Array:
         """``values[order]``, gathered by all threads."""
         out = np.empty(values.shape, values.dtype)
 
@@ -120,9 +119,7 @@ def run_over_rows(task: Callable[[slice], Part], n: int, rows_per_task: int = TA
     return list(_in_threads(task, _runs(0, n, rows_per_task)))
 
 
-def sum_by_environment(
-    task: Callable[[int, slice], Sums], offsets: NDArray[np.intp], rows_per_task: int = TASK_ROWS
-) -> Sums:
+def sum_by_environment(task: Callable[[int, slice], Sums], offsets: Integers, rows_per_task: int = TASK_ROWS) -> Sums:
     """Add up additive statistics: ``task(environment, rows)`` gives arrays, the sums come back stacked (E, ...).
 
     Runs are cut by size only and added in row order, so the answer does not depend on the number of threads.

@@ -6,14 +6,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import Blocks
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 
 class Environments:
@@ -72,7 +69,7 @@ class Environments:
         _same_length(n, len(env_values), "env")
         self.labels, codes = _encode_environments(env_values, self.env_name)
         sizes = np.bincount(codes, minlength=len(self.labels))
-        self.offsets: NDArray[np.intp] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self.offsets: Integers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         # 16 bits are enough for a thousand environments, and sort by counting
         self.order = None if np.all(codes[1:] >= codes[:-1]) else np.argsort(codes.astype(np.int16), kind="stable")
 
@@ -111,7 +108,7 @@ class Environments:
 
     # --- what is in here -------------------------------------------------------------------------------------------
     @property
-    def sizes(self) -> NDArray[np.intp]:
+    def sizes(self) -> Integers:
         """Rows stored per environment (weights not counted)."""
         return np.diff(self.offsets)
 
@@ -123,7 +120,7 @@ class Environments:
         return np.add.reduceat(self.weight, self.offsets[:-1])
 
     @property
-    def codes(self) -> NDArray[np.intp]:
+    def codes(self) -> Integers:
         """Environment number of every stored row."""
         return np.repeat(np.arange(len(self.labels)), self.sizes)
 
@@ -153,7 +150,7 @@ class Environments:
         parts = ", ".join(f"{label}: {size}" for label, size in zip(self.labels, self.sizes, strict=True))
         return f"<Environments {len(self.X)} rows x {self.X.shape[1]} columns; {parts}>"
 
-    def written_out(self, counts: NDArray[np.intp]) -> Environments:
+    def written_out(self, counts: Integers) -> Environments:
         """The same with stored row i written down ``counts[i]`` times, without weights."""
         index = np.repeat(np.arange(len(self.X)), counts)
         target = None if self.y is None else self.y[index]
@@ -232,7 +229,7 @@ def _same_length(n: int, found: int, what: str) -> None:
         raise InputError(f"X has {n} rows but {what} has {found}: give one value per row")
 
 
-def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
+def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], Integers]:
     labels, codes = unique_labels(values, name)
     if len(labels) < 2:
         raise InputError(
@@ -272,7 +269,7 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
     return codes.astype(np.float64), labels
 
 
-def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
     """Sorted distinct labels as Python objects, and the code of every row."""
     if values.dtype.kind == "f":
         missing = int(np.isnan(values).sum())

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import Sums, out_of_range, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 
-Floats = NDArray[np.float64]
 
-
-def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> NDArray[np.intp]:
+def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> Integers:
     """Row i of an environment belongs to fold i mod ``folds``: no state, the same in every pass and on every worker."""
     return (np.arange(rows.start, rows.stop) - int(data.offsets[environment])) % folds
 
 
-def ranks_by_content(X: Floats, offsets: NDArray[np.intp]) -> NDArray[np.intp]:
+def ranks_by_content(X: Floats, offsets: Integers) -> Integers:
     """The rank of every row within its environment along one fixed direction; equal rows share a rank.
 
     It is found from the values, so that rows in another order, or repeated, or in other units, are ranked alike.
@@ -34,7 +32,7 @@ def ranks_by_content(X: Floats, offsets: NDArray[np.intp]) -> NDArray[np.intp]:
     return rank
 
 
-def places_by_content(X: Floats, offsets: NDArray[np.intp], tie: Floats | None = None) -> NDArray[np.intp]:
+def places_by_content(X: Floats, offsets: Integers, tie: Floats | None = None) -> Integers:
     """A place for every row within its environment, 0, 1, …, as if drawn by lot.
 
     The lots are drawn for ranks, of rows and of environments along one direction, so that rows in another order or in
@@ -56,12 +54,12 @@ def places_by_content(X: Floats, offsets: NDArray[np.intp], tie: Floats | None =
     return places
 
 
-def folds_by_content(X: Floats, offsets: NDArray[np.intp], folds: int, tie: Floats | None = None) -> NDArray[np.intp]:
+def folds_by_content(X: Floats, offsets: Integers, folds: int, tie: Floats | None = None) -> Integers:
     """The fold of every row: :func:`places_by_content` dealt in turn."""
     return places_by_content(X, offsets, tie) % folds
 
 
-def whole(weight: Floats) -> NDArray[np.intp] | None:
+def whole(weight: Floats) -> Integers | None:
     """Weights as counts of rows, if that is what they are, and rows written out are not many more."""
     counts = weight.astype(np.intp)
     return counts if np.array_equal(counts, weight) and counts.sum() <= 10 * len(counts) else None

@@ -7,11 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Booleans
 
-Array = NDArray[Any]
 NUMBER = (int, float, np.number, Decimal)
 
 
@@ -106,7 +105,7 @@ def _without_na(array: Array) -> Array:
     return _blanked(array, unknown)
 
 
-def _blanked(array: Array, where: NDArray[np.bool_]) -> Array:
+def _blanked(array: Array, where: Booleans) -> Array:
     if not where.any():
         return array
     out = array.astype(object)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
 LOSS_OF_TASK = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
@@ -20,7 +20,7 @@ class Target:
     """The target as numbers: values for regression, codes 0..K-1 (row order of the environments) for classes."""
 
     task: str
-    values: NDArray[np.float64]
+    values: Floats
     classes: tuple[Any, ...] = ()
 
     @property
@@ -74,7 +74,7 @@ def _by_count(k: int) -> str:
     return "binary" if k == 2 else "multiclass"
 
 
-def _checked_numbers(data: Environments, values: NDArray[np.float64]) -> Target:
+def _checked_numbers(data: Environments, values: Floats) -> Target:
     low, high = np.minimum.reduceat(values, data.offsets[:-1]), np.maximum.reduceat(values, data.offsets[:-1])
     if low.min() == high.max():
         raise _one_value(data)

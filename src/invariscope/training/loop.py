@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.objectives.objective import Named, Tensors
 from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
+from invariscope.rows.arrays import Array
 from invariscope.training.checkpoint import Checkpoint, fingerprint
 from invariscope.training.program import Program
 from invariscope.training.schedule import Schedule
@@ -132,7 +131,7 @@ class Loop:
                 self._look()  # never stored: a training that goes on for more steps does not look here
         return self.best if stops_early else {name: value.detach() for name, value in self._kept().items()}
 
-    def told(self) -> dict[str, NDArray[Any]]:
+    def told(self) -> dict[str, Array]:
         """The history as arrays."""
         return {name: torch.stack(values).double().numpy() for name, values in self.history.items()}
 

@@ -17,6 +17,7 @@ from invariscope.errors import InputError
 from invariscope.models.torch_networks import Halves, halves_of
 from invariscope.objectives.objective import Named, Objective
 from invariscope.progress import Say
+from invariscope.rows.arrays import Array, Booleans, Floats
 from invariscope.training.loop import Loop, Settings
 from invariscope.training.program import Program
 from invariscope.training.rows import Rows
@@ -32,11 +33,11 @@ class Replicates:
     """
 
     seeds: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    weights: Floats
     objective: Objective
-    history: dict[str, NDArray[Any]]
+    history: dict[str, Array]
     kept_step: NDArray[np.int64]
-    diverged: NDArray[np.bool_]
+    diverged: Booleans
     parameters: Named
     _network: Halves
 

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import TASKS, target_columns
 from invariscope.objectives.objective import Tensors
-
-Integers = NDArray[np.intp]
+from invariscope.rows.arrays import Array, Integers
 
 HELD_OUT = 2**31  # keeps the choice of held-out rows apart from the order of batches
 
@@ -112,7 +110,7 @@ class Rows:
         inputs, targets = taken(self.inputs, where, self.stacked), taken(self.targets, where, self.stacked)
         return replace(self, inputs=inputs, targets=targets)
 
-    def arrays(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    def arrays(self) -> tuple[list[Array], list[Array]]:
         """Inputs, flattened to (n_e, d), and targets (numbers or class codes) as numpy arrays; not of stacked rows."""
         inputs = [values.flatten(1).double().numpy() for values in self.inputs]
         targets = [values.argmax(1) if self.task == "multiclass" else values for values in self.targets]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.models.torch_networks import Halves, halves_of, widths_of
 from invariscope.objectives.objective import Objective, objective_of
 from invariscope.progress import Say
+from invariscope.rows.arrays import Array
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.loop import Loop, Settings
 from invariscope.training.program import Program
@@ -36,7 +36,7 @@ class Trained:
 
     network: Halves
     objective: Objective
-    history: dict[str, NDArray[Any]]
+    history: dict[str, Array]
     kept_step: int
 
     def __call__(self, inputs: Any) -> tuple[Tensor, Tensor]:

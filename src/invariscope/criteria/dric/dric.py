@@ -15,7 +15,8 @@ from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import Rows
-from invariscope.results import DricResult, Floats
+from invariscope.results import DricResult
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import vector_of
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from invariscope.criteria.dric.transported_means import total_gap, transported_means
 from invariscope.progress import Say
-from invariscope.ratios.estimator import Fit, Floats, Integers, Rows
+from invariscope.ratios.estimator import Fit, Rows
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.resampling import direction
 
 EVERY = 10  # refits between two messages

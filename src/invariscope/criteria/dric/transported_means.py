@@ -8,7 +8,7 @@ import numpy as np
 
 from invariscope.ratios.estimator import Rows
 from invariscope.ratios.overlap import ratios_within
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 
 
 def transported_means(rows: Rows, scores: Floats, outputs: Sequence[Floats]) -> list[Floats]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 
 MAX_STEPS = 500
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 
 NULL_SPACE = 1e-12  # of the largest eigenvalue: below lies rounding error
 

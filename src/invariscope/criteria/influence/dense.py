@@ -13,7 +13,7 @@ from invariscope.criteria.influence.penalised_shuffles import PenalisedShuffles
 from invariscope.criteria.influence.penalties import Penalty, groups_of, penalised_hessian
 from invariscope.criteria.influence.row_derivatives import RowDerivatives, group_means, row_covariance
 from invariscope.criteria.influence.shuffles import exact_shuffles, gaussian_shuffles
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
 LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose

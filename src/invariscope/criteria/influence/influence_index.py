@@ -29,7 +29,8 @@ from invariscope.errors import InputError
 from invariscope.heads.fit import evaluate, fit_shared, score_covariances, theta_of
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.heads.losses import loss_of
-from invariscope.results import Floats, InfluenceResult
+from invariscope.results import InfluenceResult
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue, whole

@@ -8,9 +8,9 @@ import numpy as np
 
 from invariscope.criteria.influence.damping import Damping
 from invariscope.criteria.influence.penalties import Penalty
-from invariscope.criteria.influence.row_derivatives import OUTER, Codes, Means, RowDerivatives, row_covariance
+from invariscope.criteria.influence.row_derivatives import OUTER, Means, RowDerivatives, row_covariance
 from invariscope.criteria.influence.shuffles import ENTRIES, NUMBERS, batches, dealt, largest_spread
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats, Integers
 
 TRIALS = 8  # deals on which the quick way is tried; fewer where Hessians are large
 NEGLIGIBLE = 0.1  # of the Hessian: what the quick way may leave out of it
@@ -26,7 +26,7 @@ class PenalisedShuffles:
     rows: RowDerivatives
     theta: Floats
     penalty: Penalty
-    codes: Codes
+    codes: Integers
     sizes: Floats
     basis: Floats
     damping: Damping

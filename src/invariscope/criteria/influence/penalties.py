@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from invariscope.criteria.influence.row_derivatives import Codes, Means, RowDerivatives, group_means
+from invariscope.criteria.influence.row_derivatives import Means, RowDerivatives, group_means
 from invariscope.errors import InputError
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 
 PENALTIES = ("irm", "irm_split", "vrex")
@@ -129,7 +129,7 @@ def _choices(argument: str) -> str:
     return " or ".join(f'{argument}="{name}"' for name in PENALTIES)
 
 
-def groups_of(data: Environments, penalty: Penalty, weight: Floats) -> tuple[Codes, Floats]:
+def groups_of(data: Environments, penalty: Penalty, weight: Floats) -> tuple[Integers, Floats]:
     """The group of every stored row, and how many rows each stands for."""
     codes = data.codes
     if penalty.parts == 2:
@@ -143,7 +143,7 @@ def groups_of(data: Environments, penalty: Penalty, weight: Floats) -> tuple[Cod
 
 
 def penalised_hessian(
-    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Codes, sizes: Floats
+    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Integers, sizes: Floats
 ) -> tuple[Floats, Means]:
     """Hessian (P, P) of the training objective, and the means it is made of."""
     means = group_means(rows, theta, codes, len(sizes))
@@ -155,7 +155,7 @@ def penalised_hessian(
 
 
 def fit_penalised(
-    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Codes, sizes: Floats
+    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Integers, sizes: Floats
 ) -> tuple[Floats, bool]:
     """The head that minimises the penalised objective, from the ERM head on, under growing weights; and whether
     it got there. IRM's objective is not convex: this is the minimum that continues the ERM head."""
@@ -165,7 +165,9 @@ def fit_penalised(
     return theta, reached
 
 
-def _newton(rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Codes, sizes: Floats) -> tuple[Floats, bool]:
+def _newton(
+    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Integers, sizes: Floats
+) -> tuple[Floats, bool]:
     """Newton steps on |H|, its negative curvatures turned round, with halving."""
     for _ in range(MAX_STEPS):
         hessian, means = penalised_hessian(rows, theta, penalty, codes, sizes)

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import score_rows
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
-
-Codes = NDArray[np.intp]
 
 OUTER = int(4e6)  # numbers in the outer products of a block of rows, and in the Hessians of a batch of shuffles
 
@@ -171,7 +168,7 @@ def curved(kind: str, scores: Floats, along: Floats) -> Floats:
     return np.asarray(p * (along - (p * along).sum(axis=2, keepdims=True)))
 
 
-def group_means(rows: RowDerivatives, theta: Floats, codes: Codes, count: int) -> Means:
+def group_means(rows: RowDerivatives, theta: Floats, codes: Integers, count: int) -> Means:
     """Weighted means over groups 0, ..., count − 1 of rows."""
     total = np.zeros((count, 2 * rows.size + 2))
     for block, joint in rows.joint(theta):

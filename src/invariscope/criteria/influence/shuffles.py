@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from invariscope.criteria.influence.row_derivatives import Codes, RowDerivatives
-from invariscope.results import Floats
+from invariscope.criteria.influence.row_derivatives import RowDerivatives
+from invariscope.rows.arrays import Floats, Integers
 
 LEADING = 64  # directions of row noise drawn one by one; the others together are one Wishart matrix
 NUMBERS = int(1e7)  # numbers drawn at a time
@@ -59,7 +58,7 @@ def exact_shuffles(
     rows: RowDerivatives,
     theta: Floats,
     to_influence: Floats,
-    offsets: NDArray[np.intp],
+    offsets: Integers,
     shuffles: int,
     rng: np.random.Generator,
 ) -> Floats:
@@ -90,8 +89,8 @@ def batches(count: int, size: int) -> Iterator[slice]:
 
 
 def dealt(
-    lines: Floats, weight: Floats, offsets: NDArray[np.intp], deals: int, rng: np.random.Generator
-) -> tuple[Codes, Floats]:
+    lines: Floats, weight: Floats, offsets: Integers, deals: int, rng: np.random.Generator
+) -> tuple[Integers, Floats]:
     """Random orders of the rows (B, n), and the means (B, J, P) of ``lines`` over groups of consecutive places."""
     from scipy.sparse import csr_matrix
 

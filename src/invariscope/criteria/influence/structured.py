@@ -15,7 +15,7 @@ from invariscope.criteria.influence.damping import NULL_SPACE, choose_damping
 from invariscope.criteria.influence.dense import Found
 from invariscope.criteria.influence.row_derivatives import LinearRows, curved, first_order, second_order
 from invariscope.criteria.influence.shuffles import largest_spread, spectral_shuffles
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
 LEADING = 32  # vectors that find the leading directions of row noise

@@ -16,7 +16,8 @@ from invariscope.criteria.influence.dense import LARGEST_DENSE, dense, dense_pen
 from invariscope.criteria.influence.penalties import penalty_of
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import probabilities, row_losses, target_columns
-from invariscope.results import Floats, InfluenceResult
+from invariscope.results import InfluenceResult
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import LOSS_OF_TASK, Target

@@ -16,7 +16,7 @@ from invariscope.criteria.influence.shuffles import largest_spread
 from invariscope.criteria.influence.torch_autograd import ModuleRows
 from invariscope.errors import InputError
 from invariscope.objectives.irm import irm_penalty
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
 SHUFFLES = 19  # each costs a solve per environment

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
 
 from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, TAIL, estimates, quadratic_interval
@@ -15,10 +14,9 @@ from invariscope.criteria.predictions.risks import checked_predictions
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target, target_of
-
-Floats = NDArray[np.float64]
 
 CLEAR_GAP = 2.0  # standard errors from which a bin's gap is taken for real at the lower end
 FAR_FROM_ZERO = 8.0  # standard deviations from which |normal| is the normal itself

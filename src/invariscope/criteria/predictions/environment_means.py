@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chndtr, ndtr, ndtri, stdtrit
 
 from invariscope.results import Estimate, Label
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-
-Floats = NDArray[np.float64]
 
 TAIL = 0.025  # either side of a 95 % interval
 NORMAL_QUANTILE = float(ndtri(1.0 - TAIL))

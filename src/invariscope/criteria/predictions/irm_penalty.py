@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.predictions.environment_means import (
     EnvironmentMeans,
@@ -18,10 +17,10 @@ from invariscope.criteria.predictions.risks import CLIP, checked_predictions, lo
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target, target_of
 
-Floats = NDArray[np.float64]
 FORMS = ("square", "split")
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
-
-Floats = NDArray[np.float64]
 
 CLIP = 1e-12  # smallest probability whose logarithm is taken: log-loss of a row is at most 27.6 nats
 RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1

@@ -18,7 +18,7 @@ import numpy as np
 
 from invariscope.criteria.regret.shared_head import SharedHead
 from invariscope.heads.linear_algebra import spectrum
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 
 LEVEL = 0.05
 

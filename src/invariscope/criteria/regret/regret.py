@@ -16,7 +16,8 @@ from invariscope.errors import InputError
 from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of
-from invariscope.results import Estimate, Floats, RegretResult
+from invariscope.results import Estimate, RegretResult
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of

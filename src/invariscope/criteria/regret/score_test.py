@@ -6,7 +6,7 @@ import numpy as np
 
 from invariscope.criteria.regret.shared_head import SharedHead
 from invariscope.heads.linear_algebra import spectrum
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 
 
 def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[float, Floats]:

@@ -10,7 +10,7 @@ import numpy as np
 from invariscope.heads.fit import SEPARATED, Heads, capped, fit_own, fit_shared
 from invariscope.heads.linear_algebra import Spectrum, spectrum
 from invariscope.heads.losses import loss_of, score_rows
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target

@@ -8,7 +8,7 @@ import numpy as np
 
 from invariscope.criteria.transport.outcome_models import OutcomeModels
 from invariscope.heads.linear_algebra import spectrum
-from invariscope.results import Floats
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
 

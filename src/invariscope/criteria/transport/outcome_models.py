@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from invariscope.criteria.predictions.risks import checked_predictions
@@ -14,7 +13,7 @@ from invariscope.errors import InputError
 from invariscope.heads.fit import fit_own, fit_shared
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of
-from invariscope.results import Floats
+from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 from invariscope.wording import count, listed, names
@@ -82,10 +81,10 @@ class LinearHeads:
 
     data: Environments
     target: Target
-    fold: NDArray[np.intp]
+    fold: Integers
     theta: Floats  # (F, E, P)
     inverse: Floats  # (E, P, P): of the curvature on all rows
-    own: NDArray[np.bool_]  # (E,): fitted on the environment's own rows
+    own: Booleans  # (E,): fitted on the environment's own rows
     description: str
     notes: tuple[str, ...]
 
@@ -176,7 +175,7 @@ def given_predictions(data: Environments, target: Target, predictions: Floats) -
     return GivenPredictions(data, (target.values - values)[:, None])
 
 
-def fit_linear_heads(data: Environments, target: Target, fold: NDArray[np.intp], folds: int) -> LinearHeads:
+def fit_linear_heads(data: Environments, target: Target, fold: Integers, folds: int) -> LinearHeads:
     """Heads of every environment without each of ``folds`` folds; with 1, every row is seen.
 
     An environment with too few rows for a head of its own gets that of all environments together, and if those have too
@@ -221,7 +220,7 @@ def _rows_of_scarcest_class(data: Environments, target: Target) -> Floats:
     return np.asarray(counts.min(axis=1), dtype=np.float64)
 
 
-def _description(own: NDArray[np.bool_], flat: bool) -> str:
+def _description(own: Booleans, flat: bool) -> str:
     if flat:
         return "mean outcome"
     if own.all():
@@ -229,7 +228,7 @@ def _description(own: NDArray[np.bool_], flat: bool) -> str:
     return "a linear head per environment or shared" if own.any() else "one shared linear head"
 
 
-def _notes(data: Environments, own: NDArray[np.bool_], flat: bool, converged: bool) -> tuple[str, ...]:
+def _notes(data: Environments, own: Booleans, flat: bool, converged: bool) -> tuple[str, ...]:
     notes = []
     columns = count(data.X.shape[1], "column")
     if flat:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from invariscope.criteria.registry import criterion
@@ -15,7 +14,8 @@ from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
 from invariscope.criteria.transport.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, rows_of
-from invariscope.results import Floats, Overlap, TransportGapResult
+from invariscope.results import Overlap, TransportGapResult
+from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
@@ -129,7 +129,7 @@ def transport_gap(
         return _result(data, target, fitted, outcome, gaps, n_boot, draw_rng, notes)
 
 
-def _folds(data: Environments, target: Target, folds: int) -> tuple[NDArray[np.intp], int, tuple[str, ...]]:
+def _folds(data: Environments, target: Target, folds: int) -> tuple[Integers, int, tuple[str, ...]]:
     """The fold of every row (−1 if it has no weight), by lot, how many there are (perhaps one), and why."""
     rows = rows_of(data, Units.of(data))
     sizes = np.diff(rows.offsets)
@@ -205,16 +205,14 @@ def _result(
     )
 
 
-def _refused(overlap: Overlap) -> NDArray[np.bool_]:
+def _refused(overlap: Overlap) -> Booleans:
     """Pairs that cannot be compared: (E, E)."""
     out = (np.array(overlap.pair_verdicts) == "none") | (overlap.effective_rows < FEWEST_ROWS)
     np.fill_diagonal(out, False)
     return np.asarray(out)
 
 
-def _draw(
-    gaps: Gaps, noise: Floats, compared: NDArray[np.bool_], n_boot: int, rng: np.random.Generator
-) -> tuple[Floats, Draws]:
+def _draw(gaps: Gaps, noise: Floats, compared: Booleans, n_boot: int, rng: np.random.Generator) -> tuple[Floats, Draws]:
     """Draws, (B,), of the largest |δ| / SE if all gaps are 0, and of the noise of the mean δ², free of its units."""
     if not compared.any():
         return np.empty(0), Draws(np.empty(0), np.empty(0))
@@ -243,16 +241,14 @@ def _variance_within(data: Environments, target: Target) -> float:
     return each / 2 if classes == 2 else each  # two classes have one indicator
 
 
-def _moving_classes(
-    target: Target, moving: NDArray[np.intp], compared: NDArray[np.bool_]
-) -> tuple[tuple[Any, ...], ...]:
+def _moving_classes(target: Target, moving: Integers, compared: Booleans) -> tuple[tuple[Any, ...], ...]:
     return tuple(
         tuple(target.classes[c] if ok else None for c, ok in zip(row, fine, strict=True))
         for row, fine in zip(moving, compared, strict=True)
     )
 
 
-def _notes(data: Environments, refused: NDArray[np.bool_], compared: NDArray[np.bool_]) -> tuple[str, ...]:
+def _notes(data: Environments, refused: Booleans, compared: Booleans) -> tuple[str, ...]:
     if not refused.any():
         return ()
     called = names(data.labels)
@@ -268,7 +264,7 @@ def _notes(data: Environments, refused: NDArray[np.bool_], compared: NDArray[np.
     return tuple(notes)
 
 
-def _columns_apart(data: Environments, refused: NDArray[np.bool_]) -> list[str]:
+def _columns_apart(data: Environments, refused: Booleans) -> list[str]:
     """At most three columns whose means differ most, for their spread, between environments of a refused pair."""
     counts = np.ones(len(data.X)) if data.weight is None else data.weight
     centred = data.X - data.blocks.shift

@@ -11,11 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr, logit
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from invariscope.rows.arrays import Floats, Integers
 
 SMALLEST = 1e-37  # a sum below counts as this: it is positive in single precision, too
 
@@ -41,7 +39,7 @@ def from_pairs(peaks: Floats, cost: Floats) -> Floats:
 
 
 def from_slabs(
-    peaks: Floats, cost: Floats, lead: Codes, slabs: int = 16, precision: type[np.floating[Any]] = np.float64
+    peaks: Floats, cost: Floats, lead: Integers, slabs: int = 16, precision: type[np.floating[Any]] = np.float64
 ) -> Floats:
     """A ceiling whatever the shape of F: the simplex is cut into slabs by x = p_m, the share of a leading class m.
 

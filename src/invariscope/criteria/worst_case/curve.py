@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats
 
 LEVEL = 0.95  # of the bootstrap band
 NUMBERS_AT_ONCE = 4_000_000  # random weights held in memory at a time

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from invariscope.rows.arrays import Booleans, Floats, Integers
 
 #: Rows of one half of one class in one environment: beyond, transport takes long (in one dimension it is a sort).
 MOST_ROWS = 150
@@ -32,8 +30,8 @@ class Distances:
 
 def distances(
     Z: Floats,
-    groups: Codes,
-    env: Codes,
+    groups: Integers,
+    env: Integers,
     weights_of_head: Floats,
     rng: np.random.Generator,
     weight: Floats | None = None,
@@ -73,7 +71,7 @@ def distances(
     return Distances(np.array(apart), pairs)
 
 
-def bins_of(y: Floats) -> Codes:
+def bins_of(y: Floats) -> Integers:
     """A number as one of five groups of about equal size, so that rows can be compared with rows alike.
 
     >>> bins_of(np.arange(10.0)).tolist()
@@ -92,10 +90,10 @@ def _basis(weights: Floats) -> Floats:
 
 def _distance(
     seen: Floats,
-    groups: Codes,
+    groups: Integers,
     weight: Floats,
-    in_a: NDArray[np.bool_],
-    in_b: NDArray[np.bool_],
+    in_a: Booleans,
+    in_b: Booleans,
     rng: np.random.Generator,
 ) -> float:
     squares, shares = [], []
@@ -110,7 +108,7 @@ def _distance(
     return float(np.sqrt(max(np.average(squares, weights=shares), 0.0)))
 
 
-def _debiased(seen: Floats, weight: Floats, a: Codes, b: Codes, rng: np.random.Generator) -> float:
+def _debiased(seen: Floats, weight: Floats, a: Integers, b: Integers, rng: np.random.Generator) -> float:
     """Squared distance between random halves of a and b, less that between halves of the same."""
     size = min(len(a) // 2, len(b) // 2, MOST_ROWS if seen.shape[1] > 1 else len(a))
     (a1, a2), (b1, b2) = (rng.permutation(rows)[: 2 * size].reshape(2, size) for rows in (a, b))
@@ -118,7 +116,7 @@ def _debiased(seen: Floats, weight: Floats, a: Codes, b: Codes, rng: np.random.G
     return (between - _squared(seen, weight, a1, a2) - _squared(seen, weight, b1, b2)) / 2
 
 
-def _squared(seen: Floats, weight: Floats, a: Codes, b: Codes) -> float:
+def _squared(seen: Floats, weight: Floats, a: Integers, b: Integers) -> float:
     """W² between two sets of rows, exactly."""
     import ot
 

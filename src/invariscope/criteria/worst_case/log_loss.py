@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.worst_case.ceilings import from_gradient, from_pairs, from_slabs, log_sum_exp
 from invariscope.criteria.worst_case.curve import Sweep, band_of, curve_of, shares
 from invariscope.criteria.worst_case.margins import Curve, Margins
 from invariscope.criteria.worst_case.refine import refined
 from invariscope.criteria.worst_case.two_classes import two_class_points
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import run_over_rows
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 SETTLED = 1e-6  # change of a probability in one step: φ is then off by about its square
 SETTLED_MANY = 3e-4  # the same where fixed points are found in single precision
@@ -92,7 +89,7 @@ class _Classes:
     """
 
     above: Floats
-    codes: Codes
+    codes: Integers
     product: Floats
     apart: Floats
     own: Floats
@@ -185,7 +182,7 @@ class _Classes:
                 p[:, some[better]] = tried[:, better]
         return p
 
-    def _value(self, base: Floats, step: Floats, p: Floats, gamma: float, rows: Codes) -> Floats:
+    def _value(self, base: Floats, step: Floats, p: Floats, gamma: float, rows: Integers) -> Floats:
         """loss − γ · moved at the point that p stands for."""
         logits = step @ p + base[:, rows]
         codes = self.codes[rows]
@@ -205,7 +202,7 @@ class _Classes:
                 ceiling[rows] = np.minimum(ceiling[rows], self._clipped(gamma, p[:, rows], rows))
         return ceiling
 
-    def _clipped(self, gamma: float, p: Floats, rows: Codes) -> Floats:
+    def _clipped(self, gamma: float, p: Floats, rows: Integers) -> Floats:
         """Eigenvalues of M beyond concavity are clipped; what is cut off is convex, and below its chords."""
         kept = np.minimum(self.values, 4.0 * gamma * CONCAVE)
         product = (self.vectors * kept) @ self.vectors.T
@@ -221,7 +218,7 @@ class _Classes:
         return from_gradient(step @ p + base, p, log_p, value, float(kept[-1]) / (4.0 * gamma))
 
 
-def _pulled(product: Floats, p: Floats, codes: Codes) -> Floats:
+def _pulled(product: Floats, p: Floats, codes: Integers) -> Floats:
     """(p − e_y)ᵀM(p − e_y) for every row, (n,)."""
     away = p.copy()
     away[codes, np.arange(len(codes))] -= 1.0

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.heads.linear_head import LinearHead
-
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Array, Floats, Integers
 
 SAME = 4.0 * float(np.finfo(np.float64).eps)  # of the largest weight: smaller differences are rounding error
 
@@ -36,7 +33,7 @@ class Margins:
     """
 
     above: Floats
-    codes: NDArray[np.intp]
+    codes: Integers
     product: Floats
     apart: Floats
 
@@ -64,7 +61,7 @@ class Margins:
         return nearest
 
 
-def margins_of(head: LinearHead, Z: NDArray[Any], codes: NDArray[np.intp]) -> Margins:
+def margins_of(head: LinearHead, Z: Array, codes: Integers) -> Margins:
     """One product Z Wᵀ; a single output is the log-odds of the second of two classes.
 
     >>> margins = margins_of(LinearHead([[0.0], [1.0]], [0.0, 0.0]), np.array([[1.0], [3.0]]), np.array([1, 1]))

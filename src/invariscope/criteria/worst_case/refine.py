@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.worst_case.curve import Sweep, hull, shares
-
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats, Integers
 
 TOLERANCE = 1e-2  # relative gap between the bounds that the spacing may leave; the point between is off by 1e-4 or so
 FINE = 1e-5  # the same where rows are few and another multiplier costs nothing
@@ -90,6 +88,6 @@ def _merged(one: Sweep, other: Sweep) -> Sweep:
     return _at(Sweep(gamma, *parts), np.argsort(-gamma, kind="stable"))
 
 
-def _at(sweep: Sweep, index: NDArray[np.intp]) -> Sweep:
+def _at(sweep: Sweep, index: Integers) -> Sweep:
     ceiling = None if sweep.ceiling is None else sweep.ceiling[index]
     return Sweep(sweep.gamma[index], sweep.loss[index], sweep.moved[index], ceiling)

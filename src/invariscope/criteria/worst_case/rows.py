@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
+from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of, vector_of
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 LOSSES = ("cross_entropy", "hinge", "zero_one", "squared")
 
@@ -33,7 +30,7 @@ class Rows:
     weight: Floats | None
     environments: tuple[Hashable, ...]
     labels: tuple[Any, ...] | None
-    env: NDArray[np.intp] | None = None
+    env: Integers | None = None
 
 
 def rows_of(Z: Any, y: Any, env: Any, weight: Any) -> Rows:
@@ -97,9 +94,7 @@ def losses_of(loss: str | Sequence[str], target: Array, labels: tuple[Any, ...] 
     return names
 
 
-def codes_of(
-    target: Array, labels: tuple[Any, ...] | None, classes: Sequence[Any] | None, count: int
-) -> NDArray[np.intp]:
+def codes_of(target: Array, labels: tuple[Any, ...] | None, classes: Sequence[Any] | None, count: int) -> Integers:
     """Class codes 0..K−1 in the order of the head's outputs.
 
     Whole numbers 0..K−1 are codes as they are; other labels are looked up in ``classes``, or sorted if there are K.
@@ -130,11 +125,11 @@ def codes_of(
     missing = [label for label in labels if label not in order]
     if missing:
         raise InputError(f'y has the label "{missing[0]}", which is not among classes ({", ".join(map(str, order))})')
-    places: NDArray[np.intp] = np.array([order.index(label) for label in labels], dtype=np.intp)[found]
+    places: Integers = np.array([order.index(label) for label in labels], dtype=np.intp)[found]
     return places
 
 
-def _sorted_labels(target: Array) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+def _sorted_labels(target: Array) -> tuple[tuple[Any, ...], Integers]:
     try:
         labels, found = np.unique(target, return_inverse=True)
     except TypeError as error:

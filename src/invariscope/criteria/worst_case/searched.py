@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.worst_case.curve import Sweep, band_of, curve_of
 from invariscope.criteria.worst_case.margins import Curve
 from invariscope.criteria.worst_case.rows import checked_weights, codes_of
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments, unique_labels
 from invariscope.rows.tables import vector_of
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 MOST_CLASSES = 10  # whole numbers 0, 1, ... up to here are classes, unless the loss says otherwise
 

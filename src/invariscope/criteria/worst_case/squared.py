@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.worst_case.curve import LEVEL, NUMBERS_AT_ONCE, shares
 from invariscope.criteria.worst_case.margins import Curve
-
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats
 
 HALVINGS = 80  # from a bracket of relative width 1 down to rounding error
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from invariscope.criteria.worst_case.curve import Sweep, shares
@@ -29,9 +28,8 @@ from invariscope.criteria.worst_case.torch_ascent import (
 )
 from invariscope.errors import InputError
 from invariscope.objectives.feature_head import as_it_predicts
+from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import generator
-
-Floats = NDArray[np.float64]
 
 SAMPLE = 256  # rows that the multipliers are chosen by
 NUMBERS_AT_ONCE = 8_000_000  # numbers in the starts of one batch of rows

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats
 
 STEPS = 60  # Newton gains digits twice as fast at every step, except where two roots are about to meet
 ROUNDING = 4e-16  # relative, of the two terms of φ

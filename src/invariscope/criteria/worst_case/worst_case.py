@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.curve import shares
@@ -22,7 +21,8 @@ from invariscope.criteria.worst_case.squared import squared
 from invariscope.criteria.worst_case.zero_one import zero_one
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
-from invariscope.results import Floats, WorstCaseResult
+from invariscope.results import WorstCaseResult
+from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.resampling import generator
 
@@ -162,12 +162,12 @@ def _of_classes(
     return replace(result, notes=(*result.notes, *sorted_by_us))
 
 
-def _text(target: NDArray[Any]) -> list[str]:
+def _text(target: Array) -> list[str]:
     """Labels that are text, sorted; nothing where they are numbers."""
     return [] if target.dtype.kind in "iufb" else sorted({str(label) for label in target.tolist()})
 
 
-def _apart(head: LinearHead, rows: Rows, codes: NDArray[np.intp] | None, rng: np.random.Generator) -> Distances:
+def _apart(head: LinearHead, rows: Rows, codes: Integers | None, rng: np.random.Generator) -> Distances:
     """How far the environments are apart; nothing where there are none, or the target is a vector."""
     if rows.env is None or len(rows.environments) < 2 or (codes is None and rows.target.ndim > 1):
         return Distances(np.empty(0), np.empty((0, 0)))

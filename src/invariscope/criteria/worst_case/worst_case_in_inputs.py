@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.searched import arrays_of
 from invariscope.criteria.worst_case.worst_case import worst_case
 from invariscope.errors import InputError
-from invariscope.results import Floats, InputWorstCaseResult, WorstCaseResult
+from invariscope.results import InputWorstCaseResult, WorstCaseResult
+from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.resampling import generator
 from invariscope.rows.tables import vector_of
 
@@ -94,7 +94,7 @@ def worst_case_in_inputs(
 
 
 def _in_the_representation(
-    parts: Any, inputs: NDArray[Any], codes: NDArray[Any], curve: WorstCaseResult
+    parts: Any, inputs: Array, codes: Array, curve: WorstCaseResult
 ) -> tuple[Floats, Floats, Floats]:
     """Features of the worst inputs at some multipliers: how far they moved, the loss and the worst case there."""
     from invariscope.criteria.worst_case.torch_heads import sweep, worst_points  # here: torch is an extra

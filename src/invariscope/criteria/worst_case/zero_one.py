@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.criteria.worst_case.curve import band_around, shares
 from invariscope.criteria.worst_case.margins import Curve, Margins
-
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats
 
 BETWEEN = 100  # multipliers beside those of the radii asked for, so that a bootstrap draw finds its own
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Integers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -32,7 +33,7 @@ class Images(Dataset):
     """
 
     image_shape: tuple[int, int, int]
-    per_row: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    per_row: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def images(self) -> NDArray[np.float32]:
@@ -40,7 +41,7 @@ class Images(Dataset):
         pixels: NDArray[np.float32] = self.X.reshape(len(self.X), *self.image_shape)
         return pixels
 
-    def rows(self, chosen: NDArray[Any]) -> Self:
+    def rows(self, chosen: Array) -> Self:
         """The rows at these positions, or those where a mask is true; everything else stays as it is."""
         per_row = {name: values[chosen] for name, values in self.per_row.items()}
         return replace(super().rows(chosen), per_row=per_row)
@@ -58,8 +59,8 @@ def pixel_names(channels: tuple[str, ...], height: int, width: int) -> tuple[str
 class Dealt(NamedTuple):
     """Which image each row shows and the number of its environment; ``part`` is ``None`` without test rows."""
 
-    image: NDArray[np.intp]
-    environment: NDArray[np.intp]
+    image: Integers
+    environment: Integers
     part: NDArray[np.str_] | None
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.synthetic.population import Population, linear_truth
 from invariscope.datasets.synthetic.synthetic import (
     INFLUENCE,
-    Floats,
     Generator,
     Synthetic,
     at_least_one,
@@ -23,6 +20,7 @@ from invariscope.datasets.synthetic.synthetic import (
     row_counts,
 )
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 
 
 def bayesian_network(
@@ -87,7 +85,7 @@ def bayesian_network(
         to_target, to_effects = weights_rng.standard_normal((2, dim, dim)) / np.sqrt(dim)
     kept = slice(None) if component is None else component
 
-    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, NDArray[Any]]:
+    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         e = scales[position]
         noise = stream.standard_normal((count, 3 * dim))
         x1 = e * noise[:, :dim]
@@ -166,7 +164,7 @@ def two_domain_example(
         raise InputError(f"two positive numbers are needed for sigma and for spread: got {sigma} and {spread}")
     rows = row_counts(n, 2)
 
-    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, NDArray[Any]]:
+    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         normal, target_noise, effect_noise = stream.standard_normal((3, count))
         cause = spread[position] * normal
         y = cause + target_noise

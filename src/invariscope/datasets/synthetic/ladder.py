@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope.datasets.synthetic.population import Population
-from invariscope.datasets.synthetic.synthetic import Floats, Synthetic
+from invariscope.datasets.synthetic.synthetic import Synthetic
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Floats
 
 BETAS = tuple(k / 10 for k in range(11))
 

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.synthetic.population import Population, linear_truth
 from invariscope.datasets.synthetic.synthetic import (
     DRIC,
-    Floats,
     Generator,
     Synthetic,
     at_least_one,
@@ -24,6 +22,7 @@ from invariscope.datasets.synthetic.synthetic import (
     row_counts,
 )
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 
 SETTINGS = ("POU", "PEU", "FOU", "FEU")
 #: Training and test rows of the paper, by their total.
@@ -213,7 +212,7 @@ def _linear(
     mixings = [system * np.repeat([e, e, e**target_power, e**effect_power], [dim, dim, 1, dim]) for e in scales]
     covariances = np.stack([mixing @ mixing.T for mixing in mixings])
 
-    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, NDArray[Any]]:
+    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         mixing = mixings[position]
         table = stream.standard_normal((count, mixing.shape[1])) @ mixing.T
         return table[:, :-1], table[:, -1]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.synthetic.linear_sem import SETTINGS
 from invariscope.datasets.synthetic.population import Population, linear_truth
 from invariscope.datasets.synthetic.synthetic import (
     DRIC,
-    Floats,
     Generator,
     Synthetic,
     counts_of_test_rows,
@@ -23,6 +20,7 @@ from invariscope.datasets.synthetic.synthetic import (
     row_counts,
 )
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 
 T_VARIANCE = 3.0  # of Student's t with 3 degrees of freedom, at scale 1
 
@@ -86,7 +84,7 @@ def nonlinear_sem(
     noise = [(e, 1.0) if setting[1] == "O" else (1.0, e) for e in scales]
     kept = [0, 1, 2] if square else [0, 2]
 
-    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, NDArray[Any]]:
+    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         e, (target_noise, effect_noise) = scales[position], noise[position]
         hidden, own = e * stream.standard_normal((count, 2)).T
         jumps = stream.standard_t(3, (count, 2)).T

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.datasets.entry import Entry
-from invariscope.datasets.synthetic.synthetic import Floats, Generator, Synthetic, at_least_one, drawn, row_counts
+from invariscope.datasets.synthetic.synthetic import Generator, Synthetic, at_least_one, drawn, row_counts
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 
 _SCORES_OF_TASK = {"regression": 1, "binary": 1, "classification": 1, "multiclass": 3}
 
@@ -96,7 +97,7 @@ class LinearTarget:
         head /= np.linalg.norm(head, axis=1, keepdims=True)
         return cls(task, head, 0.5 * rng.standard_normal(len(head)))
 
-    def sample(self, z: Floats, noise: float, stream: Generator) -> NDArray[Any]:
+    def sample(self, z: Floats, noise: float, stream: Generator) -> Array:
         """Draw the target of every row; ``noise`` is the standard deviation for regression."""
         score = z @ self.head.T + self.bias
         if self.task == "regression":
@@ -140,7 +141,7 @@ def _null(
 ) -> Synthetic:
     d = means.shape[1]
 
-    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, NDArray[Any]]:
+    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         z = means[position] + stream.standard_normal((count, d)) @ roots[position].T
         return z, target.sample(z, float(noise[position]), stream)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from invariscope.datasets.entry import Entry
 from invariscope.datasets.synthetic.nulls import LinearTarget
-from invariscope.datasets.synthetic.synthetic import Floats, Generator, Synthetic, at_least_one, drawn, row_counts
+from invariscope.datasets.synthetic.synthetic import Generator, Synthetic, at_least_one, drawn, row_counts
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 
 LABELS = ("A", "B")
 
@@ -75,7 +75,7 @@ def overlap_dial(
     head = unit.head / spread
     target = replace(unit, head=head, bias=unit.bias - head @ middle)
 
-    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, NDArray[Any]]:
+    def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         z = stream.random((count, d)) if uniform else stream.standard_normal((count, d))
         z[:, 0] += position * shift if uniform else (position - 0.5) * shift
         return z, target.sample(z, 1.0, stream)

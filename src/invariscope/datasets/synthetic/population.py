@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from invariscope.rows.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

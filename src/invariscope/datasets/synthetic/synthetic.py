@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Array, Floats
 
-Floats = NDArray[np.float64]
 Generator = np.random.Generator
 #: Features and target of so many rows of the environment at a position, drawn from its own stream.
-Sample = Callable[[int, int, Generator], tuple[Floats, NDArray[Any]]]
+Sample = Callable[[int, int, Generator], tuple[Floats, Array]]
 
 DRIC = '"Measuring invariance in representation learning: a robust evaluation framework"'
 INFLUENCE = '"Out-of-distribution generalization analysis via influence function"'

@@ -17,6 +17,7 @@ from invariscope.datasets.tables import engineered_environments
 from invariscope.datasets.tables.engineered_environments import TESTING, TRAINING
 from invariscope.errors import InputError
 from invariscope.reading.encoding import one_hot
+from invariscope.rows.arrays import Booleans, Integers
 
 
 def _file(name: str, sha256: str, size: int) -> DataFile:
@@ -154,7 +155,7 @@ def _all_rows() -> tuple[pd.DataFrame, NDArray[np.str_]]:
     return table, np.repeat([TRAIN, TEST], [len(frame) for frame in frames])
 
 
-def _sample(part: NDArray[np.str_], generator: np.random.Generator) -> NDArray[np.intp]:
+def _sample(part: NDArray[np.str_], generator: np.random.Generator) -> Integers:
     """Rows of both parts at random, in the order of the files."""
     return np.concatenate(
         [
@@ -165,8 +166,8 @@ def _sample(part: NDArray[np.str_], generator: np.random.Generator) -> NDArray[n
 
 
 def _drawn_by_agreement(
-    agrees: NDArray[np.bool_], part: NDArray[np.str_], generator: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.str_]]:
+    agrees: Booleans, part: NDArray[np.str_], generator: np.random.Generator
+) -> tuple[Integers, NDArray[np.str_]]:
     positions, labels = [], []
     for name, number, shares in ((TRAIN, TRAINING, _AGREEMENT[:TRAINING]), (TEST, TESTING, _AGREEMENT[TRAINING:])):
         own = np.flatnonzero(part == name)

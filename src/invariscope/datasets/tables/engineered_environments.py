@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from invariscope.rows.arrays import Booleans, Integers
+
 #: Environments to train on and to test on. The DRIC paper gives 6,000 and 4,000 rows for Adult, 1,092 and 728 for Law
 #: School; both fit five environments of equal size, three of them to train on.
 TRAINING, TESTING = 3, 2
 
 
 def draw(
-    agrees: NDArray[np.bool_], shares: Sequence[float], rows: int, generator: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.str_]]:
+    agrees: Booleans, shares: Sequence[float], rows: int, generator: np.random.Generator
+) -> tuple[Integers, NDArray[np.str_]]:
     """Disjoint environments of ``rows`` rows each, in which the given share of rows agrees.
 
     An environment of share a gets round(a · rows) of the rows where ``agrees`` is true and the rest from the others,
@@ -46,7 +48,7 @@ def draw(
     return positions, np.repeat(labels, rows)
 
 
-def strengths(agrees: NDArray[np.bool_], feature: ArrayLike, target: ArrayLike, env: ArrayLike) -> Mapping[str, Any]:
+def strengths(agrees: Booleans, feature: ArrayLike, target: ArrayLike, env: ArrayLike) -> Mapping[str, Any]:
     """How strongly feature and target go together in every environment, as measured on its rows.
 
     >>> strengths(np.array([True, True, False]), [0, 1, 1], [0, 1, 0], ["a", "a", "a"])["agreement"]["a"]
