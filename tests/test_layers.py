@@ -50,8 +50,8 @@ KNOWN_LINKS = {
 }  # fmt: skip
 #: Modules that still lead back to themselves.
 KNOWN_CIRCLES = {
-    "criteria.dric.information_bound", "criteria.influence.influence_index", "criteria.influence.torch_autograd",
-    "estimators.classifier", "estimators.estimator", "estimators.networks",
+    "criteria.influence.influence_index", "criteria.influence.torch_autograd",
+    "criteria.influence.torch_network", "estimators.classifier", "estimators.estimator", "estimators.networks",
     "estimators.onnx_export", "estimators.regressor", "estimators.weight_files", "models.sklearn_models",
     "models.split", "models.torch_models", "results", "training.checkpoint", "training.loop", "wording",
 }  # fmt: skip
