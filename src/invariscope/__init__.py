@@ -24,6 +24,7 @@ from invariscope.criteria.predictions.worst_environment_risk import worst_enviro
 from invariscope.criteria.regret.regret import regret
 from invariscope.criteria.transport.transport_gap import transport_gap
 from invariscope.criteria.worst_case.worst_case import worst_case
+from invariscope.criteria.worst_case.worst_case_in_inputs import worst_case_in_inputs
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
 from invariscope.models.split import Split, split
@@ -62,6 +63,7 @@ __all__ = [
     "split",
     "transport_gap",
     "worst_case",
+    "worst_case_in_inputs",
     "worst_environment_risk",
 ]
 

@@ -122,7 +122,7 @@ def _regret(rows: Rows, seed: int = 0) -> Any:
 
 def _influence_index(rows: Rows, seed: int = 0) -> Any:
     function = CRITERIA["influence_index"].function
-    return function(rows.Z, rows.y, rows.env, weight=rows.weight, shuffles=DRAWS, seed=seed)
+    return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
 
 
 def _dric(rows: Rows, seed: int = 0) -> Any:
@@ -278,7 +278,7 @@ ENTRIES: dict[str, Entry] = {
             ),
             *("overlap.calibration", "overlap.pooled"),
         ),
-        simulated=("value_interval", "pvalue", "pair_pvalues"),
+        simulated=("interval", "pvalue", "pair_pvalues"),
         draws=("null",),
         words=("task", "outcome", "ratio", "notes"),
         labelled=("labels", "moving_class", "overlap.labels", "overlap.verdicts", "overlap.pair_verdicts"),

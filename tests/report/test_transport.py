@@ -42,7 +42,7 @@ def test_pairs_hold_the_numbers_of_the_result(audit: SimpleNamespace) -> None:
     pair = gaps.pairs[0][2]  # Cleveland's mean, Switzerland's relation
     assert pair is not None
     assert (pair.moved, pair.borrowed, pair.gap) == ("Cleveland", "Switzerland", result.pairs[0, 2])
-    assert pair.interval == tuple(result.interval[0, 2])
+    assert pair.interval == tuple(result.pair_intervals[0, 2])
     assert (pair.pvalue, pair.sure) == (0.004, True)
     assert (pair.effective, pair.rows, pair.overlap) == (0.25 * 123, 123, "weak")
     assert (pair.mean_ratio, pair.largest, pair.beyond_cap) == (0.97, 0.08, 0.013)

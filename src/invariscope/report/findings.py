@@ -162,14 +162,14 @@ def cloud(audit: Audited) -> Cloud | None:
     result = audit.results.get("influence_index")
     if result is None or not math.isfinite(result.value):
         return None
-    shuffled = np.asarray(result.shuffled, np.float64)
+    shuffled = np.asarray(result.null, np.float64)
     shuffled = shuffled[np.isfinite(shuffled)]
     if len(shuffled) < 2:
         return None
     bins = int(np.clip(math.sqrt(len(shuffled)), 8, 30))
     counts, edges = np.histogram(shuffled, bins=bins)
     low, high = (float(q) for q in np.quantile(shuffled, [0.025, 0.975]))
-    chance = f"({wording.pvalue(result.pvalue, len(result.shuffled))})"
+    chance = f"({wording.pvalue(result.pvalue, len(result.null))})"
     finding = (
         f"The environments pull the head apart more than chance does {chance}"
         if result.pvalue < audit.settings.alpha

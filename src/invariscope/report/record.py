@@ -64,7 +64,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
         interval = wording.span(getattr(result, "interval", (math.nan, math.nan)))
     match result:
         case TransportGapResult():
-            interval = wording.span(result.value_interval)
+            interval = wording.span(result.interval)
             detail = f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}"
         case RegretResult():
             whole = wording.change(Estimate(result.value, result.interval))
@@ -72,7 +72,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
             interval = rest.removesuffix(")") and f"{rest.removesuffix(')')} %"
             detail = f"mean over environments; score test {wording.pvalue(result.pvalue, len(result.null))}"
         case InfluenceResult():
-            detail = f"{shuffled(result)}; {wording.pvalue(result.pvalue, len(result.shuffled))}".removeprefix("; ")
+            detail = f"{shuffled(result)}; {wording.pvalue(result.pvalue, len(result.null))}".removeprefix("; ")
         case DricResult():
             log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
             detail = "; ".join(text for text in (log10, shuffled(result)) if text)
@@ -100,7 +100,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
 
 def shuffled(result: InfluenceResult | DricResult, digits: int = 3) -> str:
     """The middle 95 % of the shuffles in words, or nothing without shuffles."""
-    finite = np.asarray(result.shuffled, np.float64)
+    finite = np.asarray(result.null, np.float64)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
         return ""

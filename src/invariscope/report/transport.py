@@ -154,7 +154,7 @@ def in_short(audit: Audited) -> str:
 def _pair(audit: Audited, names: tuple[str, ...], a: int, b: int) -> GapPair:
     result = audit.results["transport_gap"]
     overlap, classes = result.overlap, audit.data.classes
-    low, high = (float(end) for end in result.interval[a, b])
+    low, high = (float(end) for end in result.pair_intervals[a, b])
     pvalue = float(result.pair_pvalues[a, b])
     # of two classes it is the probability of the second that moves
     second = classes[1] if result.task == "binary" and len(classes) == 2 else None

@@ -16,14 +16,14 @@ from invariscope.rows.arrays import Floats
 TICK_LIMIT = 12
 TITLES = {
     "zero_one": "share of rows wrong (%)",
-    "cross_entropy": "cross-entropy",
+    "log_loss": "cross-entropy",
     "hinge": "hinge loss",
     "squared": "mean squared error",
 }
 #: Losses in the middle of a sentence.
 LOSSES = {
     "zero_one": "share of wrong rows",
-    "cross_entropy": "cross-entropy",
+    "log_loss": "cross-entropy",
     "hinge": "hinge loss",
     "squared": "squared error",
 }

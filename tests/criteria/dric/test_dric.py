@@ -18,7 +18,7 @@ from invariscope.errors import InputError
 from invariscope.ratios.density_ratio import density_ratio
 from tests.reference import dric as reference
 
-dric = partial(with_resamples, resamples=0)  # these tests are about the number itself
+dric = partial(with_resamples, n_boot=0)  # these tests are about the number itself
 
 
 def shifted(seed: int, environments: int = 3, n: int = 60, gap: float = 0.5) -> SimpleNamespace:

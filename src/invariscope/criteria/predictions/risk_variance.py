@@ -52,7 +52,7 @@ def risk_variance(
     y, env, weight : (n,) arrays
         Target, environment and, if wanted, how many rows each row stands for.
     task : "auto", "regression" or "classification"
-    loss : "auto", "squared", "absolute", "log" or "zero_one"
+    loss : "auto", "squared", "absolute", "log_loss" or "zero_one"
         "auto" is the squared error for numbers and the log-loss for classes.
 
     Returns
@@ -83,7 +83,9 @@ def risk_variance(
         per_environment=estimates(data.labels, risks.value, np.maximum(low, 0.0), high),
         worst=data.labels[int(np.argmax(risks.value))],
         unit=UNITS[name],
-        notes=_bias_notes(risks) + (log_loss_notes(values, target) if name == "log" else ()) + few_rows_notes(data),
+        notes=_bias_notes(risks)
+        + (log_loss_notes(values, target) if name == "log_loss" else ())
+        + few_rows_notes(data),
     )
 
 

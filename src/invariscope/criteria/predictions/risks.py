@@ -16,26 +16,15 @@ RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
 LARGEST = 1e150  # what can still be squared
 SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
 
-#: Names a user may give, and the loss they mean.
-LOSS_NAMES = {
-    "squared": "squared",
-    "absolute": "absolute",
-    "zero_one": "zero_one",
-    "log": "log",
-    "log_loss": "log",
-    "cross_entropy": "log",
-    "logistic": "log",
-    "softmax": "log",
-}
 LOSSES_OF_TASK = {
     "regression": ("squared", "absolute"),
-    "binary": ("log", "zero_one"),
-    "multiclass": ("log", "zero_one"),
+    "binary": ("log_loss", "zero_one"),
+    "multiclass": ("log_loss", "zero_one"),
 }
 UNITS = {
     "squared": "squared target units",
     "absolute": "target units",
-    "log": "log-loss (nats)",
+    "log_loss": "log-loss (nats)",
     "zero_one": "share",
 }
 
@@ -69,9 +58,9 @@ def checked_predictions(data: Environments, target: Target) -> Floats:
 def loss_name(loss: str, target: Target) -> str:
     """Resolve "auto" (squared error for numbers, log-loss for classes) and refuse losses that do not fit."""
     allowed = LOSSES_OF_TASK[target.task]
-    name = allowed[0] if loss == "auto" else LOSS_NAMES.get(loss)
+    name = allowed[0] if loss == "auto" else loss if loss in UNITS else None
     if name is None:
-        raise InputError(f'loss "{loss}" is unknown: use "auto", "squared", "absolute", "log" or "zero_one"')
+        raise InputError(f'loss "{loss}" is unknown: use "auto", "squared", "absolute", "log_loss" or "zero_one"')
     if name not in allowed:
         kind = "numbers" if target.task == "regression" else "classes"
         options = " or ".join(f'"{option}"' for option in allowed)
@@ -134,7 +123,7 @@ def _zero_one(probabilities: Floats, codes: Floats) -> Floats:
 _LOSSES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": _squared,
     "absolute": _absolute,
-    "log": _log,
+    "log_loss": _log,
     "zero_one": _zero_one,
 }
 

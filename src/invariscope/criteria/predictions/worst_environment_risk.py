@@ -48,7 +48,7 @@ def worst_environment_risk(
     y, env, weight : (n,) arrays
         Target, environment and, if wanted, how many rows each row stands for.
     task : "auto", "regression" or "classification"
-    loss : "auto", "squared", "absolute", "log" or "zero_one"
+    loss : "auto", "squared", "absolute", "log_loss" or "zero_one"
         "auto" is the squared error for numbers and the log-loss for classes.
 
     Returns
@@ -85,7 +85,7 @@ def worst_environment_risk(
         worst=data.labels[worst],
         unit=UNITS[name],
         notes=_rival_notes(data, risks, worst)
-        + (log_loss_notes(values, target) if name == "log" else ())
+        + (log_loss_notes(values, target) if name == "log_loss" else ())
         + few_rows_notes(data),
     )
 
