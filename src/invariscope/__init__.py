@@ -14,7 +14,8 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from invariscope import datasets
-from invariscope.auditing.audit import Audit, audit
+from invariscope.auditing.audit import audit
+from invariscope.auditing.record import Audit
 from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.predictions.calibration_variance import calibration_variance

@@ -139,7 +139,7 @@ def build(
         ),
         "influence_index": InfluenceResult(
             value=-1.2,
-            shuffled=rng.normal(-3.0, 0.2, 999),
+            null=rng.normal(-3.0, 0.2, 999),
             pvalue=pvalue,
             labels=labels,
             parameters=tuple(columns),
@@ -159,7 +159,7 @@ def build(
             pairs=pairs,
             overlap=overlap,
             interval=(0.61, 1.12),
-            shuffled=np.linspace(0.1, 0.5, 201),
+            null=np.linspace(0.1, 0.5, 201),
         ),
         "transport_gap": transport_of(labels, overlap, task),
     }

@@ -20,7 +20,7 @@ def with_gaps(audit: SimpleNamespace, gaps: Any, half: float = 0.04, **changes: 
     gaps = np.array(gaps, float)
     given = {
         "pairs": gaps,
-        "interval": np.stack([gaps - half, gaps + half], axis=2),
+        "pair_intervals": np.stack([gaps - half, gaps + half], axis=2),
         "pair_pvalues": np.where(np.isnan(gaps), NAN, np.where(np.abs(gaps) > half, 0.01, 0.4)),
     }
     result = dataclasses.replace(audit.results["transport_gap"], **(given | changes))
@@ -143,11 +143,11 @@ def test_an_interval_that_crosses_zero_keeps_its_signs(build_audit: Build) -> No
 
 def test_a_gap_without_an_interval_is_told_without(build_audit: Build) -> None:
     nothing = np.full((2, 2, 2), NAN)
-    audit = with_gaps(build_audit(labels="ab"), [[0, -0.12], [0, 0]], interval=nothing)
+    audit = with_gaps(build_audit(labels="ab"), [[0, -0.12], [0, 0]], pair_intervals=nothing)
     gaps, _ = found(audit)
     assert gaps.finding.endswith("mean disease would be 12 points lower")
     assert gaps.told(gaps.ranked[0]) == "a with the relation of b: −12 points, p = 0.010"
-    calm, _ = found(with_gaps(audit, [[0, 0.02], [0, 0]], interval=nothing))
+    calm, _ = found(with_gaps(audit, [[0, 0.02], [0, 0]], pair_intervals=nothing))
     assert calm.finding.endswith("by more than 2.0 points (95 %)")
 
 

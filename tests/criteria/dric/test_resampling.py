@@ -169,7 +169,7 @@ def test_every_row_is_dealt_everywhere(seed: int) -> None:
 
 def test_with_a_representation_both_ratios_are_refitted(seed: int) -> None:
     rows = shifted(seed)
-    given: dict[str, Any] = {"baseline": rows.baseline, "resamples": 19}
+    given: dict[str, Any] = {"baseline": rows.baseline, "n_boot": 19}
     one = dric(rows.f, rows.X, rows.env, **given)
     other = dric(rows.f, rows.X, rows.env, representation=rows.X, **given)  # z = x: the same, fitted twice
     same(one, other)

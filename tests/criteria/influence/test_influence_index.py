@@ -328,7 +328,7 @@ def test_errors_are_readable(seed):
         with pytest.raises(InputError, match="damping is"):
             influence_index(X, y, env, damping=damping)
     with pytest.raises(InputError, match="labels, not numbers"):
-        influence_index(X, np.where(y > 0, "yes", "no"), env, loss="squared")
+        influence_index(X, np.where(y > 0, "yes", "no"), env, task="regression")
     with pytest.raises(InputError, match='"hinge" is unknown'):
         influence_index(X, y, env, task="hinge")
     with pytest.raises(InputError, match="no target"):
