@@ -41,7 +41,7 @@ NEWER_HAS = "worst_case_in_inputs"
 PLACES = {"worst_case_in_inputs": "criteria.worst_case_in_inputs"}
 #: function → {parameter: the older name}
 PARAMETERS = {
-    "influence_index": {"n_boot": "shuffles"},
+    "influence_index": {"n_boot": "shuffles", "task": "loss"},
     "dric": {"y": "target", "n_boot": "resamples"},
     "density_ratio": {"ratio": "estimator"},
 }
@@ -49,7 +49,6 @@ PARAMETERS = {
 LOSSES = {
     "worst_case": {"log_loss": "cross_entropy"},
     "worst_case_in_inputs": {"log_loss": "cross_entropy"},
-    "influence_index": {"log_loss": "classification"},
     "risk_variance": {"log_loss": "log"},
     "worst_environment_risk": {"log_loss": "log"},
 }
