@@ -42,7 +42,6 @@ KNOWN_LINKS = {
     ("cli.fail_on", "invariscope.report.worst_case"), ("cli.train_models", "invariscope.heads.losses"),
     ("criteria.influence.torch_network", "invariscope.objectives.irm"),
     ("criteria.worst_case.torch_heads", "invariscope.objectives.feature_head"),
-    ("models.files", "invariscope.estimators.weight_files"),
     ("models.torch_networks", "invariscope.objectives.feature_head"),
     ("results", "invariscope.criteria.dric.information_bound"),
 }  # fmt: skip
