@@ -20,6 +20,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import invariscope.estimators  # noqa: F401  (it adds .safetensors to what can be read)
 from invariscope.errors import InputError
 from invariscope.models.files import load_model
 from invariscope.models.split import split
