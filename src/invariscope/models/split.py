@@ -19,6 +19,7 @@ from invariscope.models.outputs import (
     given_values,
     numbered,
     refuse_other_rows,
+    row_count,
 )
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
@@ -189,7 +190,7 @@ class Split:
         else:
             Z = self.represent(X) if Z is None else Z
             values = self.head.scores(Z) if self.task == "regression" else self.head.probabilities(Z)
-        return checked_predictions(values, X, self.task, self.classes)
+        return checked_predictions(values, rows=row_count(X), task=self.task, classes=self.classes)
 
     def columns(self, X: Any, Z: Array | None = None) -> Names:
         """One name per column of the representation of X; pass it as Z to spare computing it again."""
