@@ -41,11 +41,9 @@ KNOWN_LINKS = {
     ("cli.inputs", "invariscope"), ("cli.output", "invariscope"), ("cli.train_models", "invariscope"),
     ("cli.fail_on", "invariscope.report.worst_case"), ("cli.train_models", "invariscope.heads.losses"),
     ("criteria.influence.torch_network", "invariscope.objectives.irm"),
-    ("criteria.worst_case.torch_heads", "invariscope.objectives.feature_head"),
     ("datasets.tables.adult", "invariscope.reading.encoding"),
     ("datasets.tables.heart_disease", "invariscope.reading.missing_values"),
     ("models.files", "invariscope.estimators.weight_files"),
-    ("models.torch_networks", "invariscope.objectives.feature_head"),
     ("results", "invariscope.criteria.dric.information_bound"),
 }  # fmt: skip
 #: Modules that still lead back to themselves.
