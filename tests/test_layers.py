@@ -50,8 +50,8 @@ KNOWN_LINKS = {
 KNOWN_CIRCLES = {
     "criteria.influence.influence_index", "criteria.influence.torch_autograd",
     "criteria.influence.torch_network", "estimators.classifier", "estimators.estimator", "estimators.networks",
-    "estimators.onnx_export", "estimators.regressor", "estimators.weight_files", "models.sklearn_models",
-    "models.split", "models.torch_models", "results", "training.checkpoint", "training.loop", "wording",
+    "estimators.onnx_export", "estimators.regressor", "estimators.weight_files",
+    "results", "training.checkpoint", "training.loop", "wording",
 }  # fmt: skip
 
 #: Files in which torch may be imported, beside those named torch_*.

@@ -26,7 +26,7 @@ from invariscope.criteria.transport.transport_gap import transport_gap
 from invariscope.criteria.worst_case.worst_case import worst_case
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
-from invariscope.models.split import Split, split
+from invariscope.models import Split, split
 from invariscope.ratios.density_ratio import DensityRatio, density_ratio
 from invariscope.reading.read import read
 from invariscope.results import Estimate

@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from invariscope.errors import InputError
+from invariscope.models import split
 from invariscope.models.files import load_model
-from invariscope.models.split import split
 
 
 @pytest.fixture

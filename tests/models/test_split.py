@@ -16,7 +16,7 @@ from scipy.special import expit, softmax
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.split import Split, split
+from invariscope.models import Split, split
 
 NAMES = ["age", "dose", "weight"]
 
@@ -242,7 +242,7 @@ def test_head_scores_and_probabilities(seed: int) -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, invariscope.models.split, invariscope.models.files; print(*sys.modules)"
+    code = "import sys, invariscope.models.splits, invariscope.models.files; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert not {"torch", "sklearn", "skops", "joblib", "pandas"} & set(done.stdout.split())

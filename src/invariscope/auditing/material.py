@@ -15,8 +15,9 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head, pooled_scores
 from invariscope.heads.linear_head import LinearHead, log_odds
+from invariscope.models.adapters import split
 from invariscope.models.outputs import checked_predictions, comes_from, numbered, own_names
-from invariscope.models.split import Split, split
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
