@@ -41,16 +41,14 @@ KNOWN_LINKS = {
     ("cli.inputs", "invariscope"), ("cli.output", "invariscope"), ("cli.train_models", "invariscope"),
     ("cli.fail_on", "invariscope.report.worst_case"), ("cli.train_models", "invariscope.heads.losses"),
     ("criteria.influence.torch_network", "invariscope.objectives.irm"),
-    ("criteria.worst_case.torch_heads", "invariscope.objectives.feature_head"),
-    ("models.torch_networks", "invariscope.objectives.feature_head"),
     ("results", "invariscope.criteria.dric.information_bound"),
 }  # fmt: skip
 #: Modules that still lead back to themselves.
 KNOWN_CIRCLES = {
     "criteria.influence.influence_index", "criteria.influence.torch_autograd",
     "criteria.influence.torch_network", "estimators.classifier", "estimators.estimator", "estimators.networks",
-    "estimators.onnx_export", "estimators.regressor", "estimators.weight_files", "models.sklearn_models",
-    "models.split", "models.torch_models", "results", "training.checkpoint", "training.loop", "wording",
+    "estimators.onnx_export", "estimators.regressor", "estimators.weight_files",
+    "results", "training.checkpoint", "training.loop", "wording",
 }  # fmt: skip
 
 #: Files in which torch may be imported, beside those named torch_*.

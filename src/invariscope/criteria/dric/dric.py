@@ -12,6 +12,7 @@ from invariscope.criteria.dric.resampling import Sampler, Side, resample
 from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
+from invariscope.models.outputs import prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import Rows
@@ -110,7 +111,10 @@ def dric(
     """
     for_draws = generator(seed).spawn(1)[0]
     data = Environments.of(X, None, env, weight)
-    model, reference = _outputs(data, predictions, "predictions"), _outputs(data, baseline, "baseline")
+    model, reference = (
+        data.grouped(prediction_columns(values, len(data.X), what), what)
+        for values, what in ((predictions, "predictions"), (baseline, "baseline"))
+    )
     if model.shape != reference.shape:
         raise InputError(
             f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
@@ -160,19 +164,6 @@ def dric(
         bound=bound,
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def _outputs(data: Environments, values: Any, what: str) -> Floats:
-    if hasattr(values, "predict"):
-        raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{what}: {int((~np.isfinite(array)).sum())} missing or infinite values")
-    return data.grouped(array, what)
 
 
 def _ratios(

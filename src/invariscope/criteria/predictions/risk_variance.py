@@ -13,7 +13,7 @@ from invariscope.criteria.predictions.environment_means import (
     few_rows_notes,
     quadratic_interval,
 )
-from invariscope.criteria.predictions.risks import UNITS, checked_predictions, log_loss_notes, loss_name, row_losses
+from invariscope.criteria.predictions.risks import UNITS, log_loss_notes, loss_name, predictions_for, row_losses
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
 from invariscope.rows.environments import Environments
@@ -74,7 +74,7 @@ def risk_variance(
     """
     data = Environments.of(predictions, y, env, weight)
     target = target_of(data, task)
-    values, name = checked_predictions(data, target), loss_name(loss, target)
+    values, name = predictions_for(data, target), loss_name(loss, target)
     risks = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
     low, high = risks.ends()
     return EnvironmentResult(

@@ -11,7 +11,8 @@ from scipy.special import stdtrit
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret.interval import LEVEL, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
-from invariscope.criteria.transport.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
+from invariscope.criteria.transport.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
+from invariscope.models.outputs import prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, rows_of
 from invariscope.results import Overlap, TransportGapResult
@@ -110,7 +111,7 @@ def transport_gap(
     """
     data = Environments.of(Z, y, env, weight)
     refuse_too_few(folds, n_boot)
-    given = None if predictions is None else as_numbers(predictions)
+    given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
         given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
