@@ -49,8 +49,7 @@ KNOWN_LINKS = {
 #: Modules that still lead back to themselves.
 KNOWN_CIRCLES = {
     "criteria.influence.influence_index", "criteria.influence.torch_autograd",
-    "criteria.influence.torch_network", "estimators.classifier", "estimators.estimator", "estimators.networks",
-    "estimators.onnx_export", "estimators.regressor", "estimators.weight_files",
+    "criteria.influence.torch_network",
     "results", "training.checkpoint", "training.loop", "wording",
 }  # fmt: skip
 
