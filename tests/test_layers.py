@@ -50,7 +50,7 @@ KNOWN_LINKS = {
 KNOWN_CIRCLES = {
     "criteria.influence.influence_index", "criteria.influence.torch_autograd",
     "criteria.influence.torch_network",
-    "results", "training.checkpoint", "training.loop", "wording",
+    "results", "wording",
 }  # fmt: skip
 
 #: Files in which torch may be imported, beside those named torch_*.
