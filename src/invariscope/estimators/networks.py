@@ -46,7 +46,7 @@ def new_network(
 ) -> tuple[Halves, int, dict[str, Any]]:
     """A network to start from, the width of its representation, and what is needed to make it again.
 
-    It is the user's ``own``, or hidden layers as told.
+    It is the user's ``own``, or has the hidden layers that the settings ask for.
     """
     import torch
 

@@ -119,14 +119,9 @@ def train_replicates(
     program = Program(
         copy.deepcopy(networks[0]).train(), objective, first.task, settings.schedule, settings.weight_decay
     )
-    supply = Supply(
-        program,
-        _of_every_model(rows, len(chosen), len(each)),
-        None if held_out is None else _of_every_model(held_out, len(chosen), len(each)),
-        tuple(every_seed),
-        settings.batch_size,
-        lifted=True,
-    )
+    trained_on, judged = (_of_every_model(given, len(chosen), len(each)) for given in (rows, held_out))
+    assert trained_on is not None
+    supply = Supply(program, trained_on, judged, tuple(every_seed), settings.batch_size, lifted=True)
     stacked, _ = stack_module_state([network for network in networks for _ in each])
     loop = Loop(
         program,
@@ -192,8 +187,8 @@ def refuse_state(network: Halves) -> None:
             )
 
 
-def _of_every_model(rows: Rows | Sequence[Rows], seeds: int, weights: int) -> Rows:
-    if isinstance(rows, Rows):
+def _of_every_model(rows: Rows | Sequence[Rows] | None, seeds: int, weights: int) -> Rows | None:
+    if rows is None or isinstance(rows, Rows):
         return rows
     if len(rows) != seeds:
         raise InputError(f"{len(rows)} draws of the data for {seeds} seeds: give one per seed")
