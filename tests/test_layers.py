@@ -46,9 +46,8 @@ KNOWN_LINKS = {
 #: Modules that still lead back to themselves.
 KNOWN_CIRCLES = {
     "criteria.influence.influence_index", "criteria.influence.torch_autograd",
-    "criteria.influence.torch_network", "estimators.classifier", "estimators.estimator", "estimators.networks",
-    "estimators.onnx_export", "estimators.regressor", "estimators.weight_files",
-    "results", "training.checkpoint", "training.loop", "wording",
+    "criteria.influence.torch_network",
+    "results", "wording",
 }  # fmt: skip
 
 #: Files in which torch may be imported, beside those named torch_*.

@@ -68,13 +68,8 @@ def split(
     ('LinearRegression: the features themselves', [[2.0]], [1.0])
     """
     kind = type(model).__name__
-    settings = {
-        name: value
-        for name, value in {
-            "layer": layer, "task": task, "classes": classes, "batch_size": batch_size, "device": device
-        }.items()
-        if value is not None
-    }  # fmt: skip
+    given = {"layer": layer, "task": task, "classes": classes, "batch_size": batch_size, "device": device}
+    settings = {name: value for name, value in given.items() if value is not None}
     if isinstance(model, type):
         trained = "" if hasattr(model, "named_modules") else ".fit(X, y)"
         raise InputError(f"{model.__name__} is a class: pass a fitted model, {model.__name__}(...){trained}")
