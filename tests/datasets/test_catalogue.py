@@ -10,9 +10,9 @@ import pytest
 
 from invariscope import datasets
 from invariscope.datasets.catalogue import Compared, compare, entries, entry
-from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.entry import Entry, Published, facts
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 
 ENTRIES = list(entries().values())
 REAL = [one for one in ENTRIES if one.files]

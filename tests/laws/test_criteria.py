@@ -122,12 +122,12 @@ def _regret(rows: Rows, seed: int = 0) -> Any:
 
 def _influence_index(rows: Rows, seed: int = 0) -> Any:
     function = CRITERIA["influence_index"].function
-    return function(rows.Z, rows.y, rows.env, weight=rows.weight, shuffles=DRAWS, seed=seed)
+    return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
 
 
 def _dric(rows: Rows, seed: int = 0) -> Any:
     function = CRITERIA["dric"].function
-    options = {"baseline": rows.baseline, "weight": rows.weight, "resamples": REFITS, "seed": seed}
+    options = {"baseline": rows.baseline, "weight": rows.weight, "n_boot": REFITS, "seed": seed}
     return function(rows.predictions, rows.X, rows.env, **options)
 
 
@@ -232,7 +232,7 @@ ENTRIES: dict[str, Entry] = {
         call=_influence_index,
         exact=("value", "influences", "direction", "eigenvalues", "damping", "rank"),
         simulated=("pvalue",),
-        draws=("shuffled",),
+        draws=("null",),
         words=("parameters", "loss", "solver", "damping_reason", "penalty", "penalty_weight"),
         labelled=("labels",),
         axes={"influences": (0,)},
@@ -248,7 +248,7 @@ ENTRIES: dict[str, Entry] = {
             *("overlap.beyond_cap", "overlap.reached", "overlap.cap", "overlap.calibration", "overlap.pooled"),
         ),
         simulated=("interval", "numerator_interval", "pvalue"),
-        draws=("shuffled", "shuffled_numerator"),
+        draws=("null", "null_numerator"),
         words=("notes", "ratio", "bound"),
         labelled=("labels", "overlap.labels", "overlap.verdicts", "overlap.pair_verdicts"),
         axes={
@@ -267,7 +267,7 @@ ENTRIES: dict[str, Entry] = {
     "transport_gap": Entry(
         call=_transport_gap,
         exact=(
-            *("value", "pairs", "se", "interval", "by_class", "statistic", "overlap.effective"),
+            *("value", "pairs", "se", "pair_intervals", "by_class", "statistic", "overlap.effective"),
             *(
                 "overlap.effective_rows",
                 "overlap.mean_ratio",
@@ -278,12 +278,12 @@ ENTRIES: dict[str, Entry] = {
             ),
             *("overlap.calibration", "overlap.pooled"),
         ),
-        simulated=("value_interval", "pvalue", "pair_pvalues"),
+        simulated=("interval", "pvalue", "pair_pvalues"),
         draws=("null",),
         words=("task", "outcome", "ratio", "notes"),
         labelled=("labels", "moving_class", "overlap.labels", "overlap.verdicts", "overlap.pair_verdicts"),
         axes={
-            **dict.fromkeys(("pairs", "se", "interval", "by_class", "pair_pvalues"), (0, 1)),
+            **dict.fromkeys(("pairs", "se", "pair_intervals", "by_class", "pair_pvalues"), (0, 1)),
             **dict.fromkeys(("overlap.effective", "overlap.effective_rows", "overlap.mean_ratio"), (0, 1)),
             **dict.fromkeys(("overlap.largest", "overlap.beyond_cap", "overlap.reached"), (0, 1)),
             **dict.fromkeys(("overlap.calibration", "overlap.pooled", "overlap.verdicts"), (0,)),
@@ -294,7 +294,7 @@ ENTRIES: dict[str, Entry] = {
             # a negative factor turns intervals round: their own test is in tests/criteria
             (
                 *("y in other units", "regression", _mapped_target),
-                {"pairs": 1, "interval": np.nan, "se": np.nan},
+                {"pairs": 1, "pair_intervals": np.nan, "se": np.nan},
             ),
             ("z in other units", "any", _representation_in_other_units, {}),
         ),
@@ -674,11 +674,12 @@ def test_rows_grouped_beforehand_give_the_same_answer(name: str, task: str, seed
     if entry.grouped is not None:
         grouped = entry.grouped(rows)
     elif "inputs" in needs:
-        refits = {"resamples": REFITS} if "resamples" in inspect.signature(function).parameters else {}
-        grouped = function(rows.predictions, Environments(rows.X, rows.y, rows.env), baseline=rows.baseline, **refits)
+        grouped = function(
+            rows.predictions, Environments(rows.X, rows.y, rows.env), baseline=rows.baseline, n_boot=REFITS
+        )
     else:
         first = rows.Z if "representation" in needs else rows.predictions
-        draws = {k: DRAWS for k in ("n_boot", "shuffles") if k in inspect.signature(function).parameters}
+        draws = {k: DRAWS for k in ("n_boot",) if k in inspect.signature(function).parameters}
         grouped = function(Environments(first, rows.y, rows.env), **draws)
     assert_identical(entry.call(rows), grouped)
 

@@ -39,7 +39,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC, LinearSVC, LinearSVR
 
 from invariscope.errors import InputError
-from invariscope.models.split import split
+from invariscope.models import split
 
 NAMES = ["age", "dose", "weight"]
 

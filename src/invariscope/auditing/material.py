@@ -15,8 +15,9 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head, pooled_scores
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.outputs import comes_from, numbered, own_names
-from invariscope.models.split import Split, split
+from invariscope.models.adapters import split
+from invariscope.models.outputs import checked_predictions, comes_from, numbered, own_names
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
@@ -244,19 +245,11 @@ def _predictions(
         return data.original(_erm_predictions(data, target))
     if not parts.predicts:
         return None
-    found = np.asarray(parts.predict(X, Z), dtype=np.float64)
-    if target.task == "binary" and found.ndim == 1:
-        if not np.all((found >= 0) & (found <= 1)):
-            raise InputError("predictions for two classes must be probabilities of the second class, between 0 and 1")
-        found = np.column_stack([1.0 - found, found])
-    if target.task == "regression" or parts.classes is None:
-        return found
-    order = [parts.classes.index(label) for label in target.classes]
-    if len(order) == len(parts.classes):
-        return found[:, order]
-    raise InputError(
-        f"the model predicts {len(parts.classes)} classes but the rows hold {len(order)}: audit rows with all of them"
-    )
+    values = parts.predict(X, Z)
+    unnamed = parts.classes is None and (values.ndim == 2 or target.task == "multiclass")
+    if target.task == "regression" or unnamed:  # what a criterion cannot use it refuses by itself
+        return values
+    return checked_predictions(values, task=target.task, classes=target.classes, columns=parts.classes)
 
 
 def _erm_predictions(data: Environments, target: Target) -> Floats:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from invariscope.datasets.dataset import Dataset
     from invariscope.datasets.entry import Entry
     from invariscope.datasets.fetch import DataFile
+    from invariscope.reading.dataset import Dataset
 
 KINDS = {"table": "Tables", "images": "Images", "synthetic": "Made up, with a known truth"}
 #: Environments listed by `describe`.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
+from invariscope.models.splits import SplitsItself
 from invariscope.reading.named_table import NamedTable, quoted, some
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _encoded_columns(table: NamedTable, model: Any, roles: Collection[str]) -> l
     Our own estimators read numbers and nothing else, so a table is read for them as it was for their training.
     """
     fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if type(model).__module__.startswith("invariscope.estimators.") and not set(fitted) & set(roles):
+    if isinstance(model, SplitsItself) and not set(fitted) & set(roles):
         return fitted
     absent = [name for name in fitted if name not in table.frame.columns]
     makings = tuple(f"{column}=" for column in table.frame.columns)

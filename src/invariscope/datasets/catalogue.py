@@ -10,9 +10,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.entry import Entry, Published, facts
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 
 #: Where the data sets are, in the order in which they are listed.
 MODULES = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.fetch import DataFile
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 
 
 @dataclass(frozen=True)

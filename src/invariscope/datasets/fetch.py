@@ -57,9 +57,9 @@ class Found:
 
 def cache_folder() -> Path:
     """Folder that keeps downloaded files between runs."""
-    import pooch  # only when a file is wanted: keeps the import of data sets light
+    import platformdirs  # only when a file is wanted: keeps the import of data sets light
 
-    return Path(pooch.os_cache("invariscope"))
+    return platformdirs.user_cache_path("invariscope")
 
 
 def locate(file: DataFile, progress: bool | Say = True) -> Found:

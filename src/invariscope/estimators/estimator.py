@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from invariscope.errors import InputError
 from invariscope.estimators.environment_codes import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
-from invariscope.models.split import Split
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
 

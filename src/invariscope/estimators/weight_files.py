@@ -11,8 +11,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.estimators.networks import fitted_network
-from invariscope.files import write_atomically
-from invariscope.models.tensor_files import group, read_tensors
+from invariscope.files import group, read_tensors, write_atomically
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -49,7 +48,7 @@ def store(estimator: InvariantEstimator, path: Path) -> Path:
     return write_atomically(path, numpy_files.save(arrays, metadata=header))
 
 
-def load(path: Path, expected: type[InvariantEstimator] | None, network: Any = None) -> Any:
+def load(path: Path, expected: type[InvariantEstimator] | None = None, network: Any = None) -> Any:
     """Read an estimator of the expected class, or of either; everything in the file is checked before it is used."""
     _safetensors()
     if not path.is_file():

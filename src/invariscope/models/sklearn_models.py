@@ -16,10 +16,9 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
 from invariscope.models.outputs import Names, as_array, dense_matrix, numbered, own_names
-from invariscope.models.split import BY_HAND, Split
+from invariscope.models.splits import BY_HAND, Split, SplitsItself
 from invariscope.rows.arrays import Array, Floats
 
-OWN = "invariscope.estimators."
 NOT_FITTED = "model is not fitted: call fit first"
 
 
@@ -35,8 +34,8 @@ def split_estimator(model: Any) -> Split:
     chain, kind = tuple(before), type(final).__name__
     where = " → ".join(type(step).__name__ for step in chain)
     found = f"{type(model).__name__}'s best model, " if hasattr(model, "best_estimator_") else ""
-    if any(ancestor.__module__.startswith(OWN) for ancestor in type(final).__mro__):
-        return _split_invariant(model, chain, final, found + (f"Pipeline: {where} → " if chain else ""))
+    if isinstance(final, SplitsItself):
+        return _split_by_itself(model, chain, final, found + (f"Pipeline: {where} → " if chain else ""))
     network = hasattr(final, "coefs_") and hasattr(final, "out_activation_")
     if not (network or chain or hasattr(final, "coef_")):
         reason = " (its head predicts a transformed target)" if kind == "TransformedTargetRegressor" else ""
@@ -69,15 +68,15 @@ def split_estimator(model: Any) -> Split:
     )
 
 
-def _split_invariant(model: Any, chain: tuple[Any, ...], final: Any, found: str) -> Split:
-    """The halves an estimator of invariscope gives itself, with the transformers before it."""
+def _split_by_itself(model: Any, chain: tuple[Any, ...], final: SplitsItself, place: str) -> Split:
+    """The halves an estimator gives by itself, with the transformers before it."""
     halves = final.split()
     return Split(
         partial(_represented, chain, final),
         _predictor(model, halves.task, halves.classes)[0],
         halves.head,
         columns=halves.columns,
-        name=found + halves.description,
+        name=place + halves.description,
         task=halves.task,
         classes=halves.classes,
         trained_with=halves.trained_with,
@@ -103,7 +102,7 @@ def _task_of_estimator(model: Any) -> str | None:
 
     kind = type(model).__name__
     # others may keep their state under names sklearn does not know
-    if type(model).__module__.startswith(("sklearn.", OWN)):
+    if isinstance(model, SplitsItself) or type(model).__module__.startswith("sklearn."):
         try:
             check_is_fitted(model)
         except NotFittedError as error:

@@ -16,11 +16,11 @@ from torch import nn
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights
 from invariscope.models.outputs import Names, numbered, own_names
-from invariscope.models.split import BY_HAND, Split
+from invariscope.models.splits import BY_HAND, Split, refuse_unknown_task
 from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
 from invariscope.models.torch_passes import LINKS, Logits, Passes, has_forward, is_linear, linear_layers, listed
 from invariscope.models.torch_rows import BATCH_SIZE
-from invariscope.models.trained_with import TrainedWith, trained_with
+from invariscope.models.trained_with import TrainedNetwork, TrainedWith, trained_with
 from invariscope.rows.arrays import Array, Floats
 
 BEHIND = (*PASSING, *LINKS)
@@ -77,8 +77,7 @@ def split_module(
     """
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InputError(f"batch_size is {batch_size!r}: give a whole number of at least 1")
-    if task not in (None, "regression", "classification"):
-        raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
+    refuse_unknown_task(task)
     module = _on(_unwrapped(model), device)
     like = next((value for value in module.parameters() if value.is_floating_point()), None)
     passes = Passes(
@@ -97,7 +96,7 @@ def split_module(
         task = "classification"
     found = _classes(classes, task, outputs)
     kind = "network" if isinstance(module, Halves) else type(module).__name__
-    trained = None if isinstance(model, nn.Module | tuple) else trained_with(model.objective)
+    trained = trained_with(model.objective) if _is_trained(model) else None
     return _split(Meaning(passes, task, found, outputs, layer or passes.network.layer, trained), kind)
 
 
@@ -140,9 +139,13 @@ def _unwrapped(model: Any) -> Any:
         return _unwrapped(model.module)
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError(f"{type(model).__name__} is compiled, so nobody can look into it: give the module itself")
-    if not isinstance(model, nn.Module | tuple) and isinstance(getattr(model, "network", None), Halves):
-        return model.network  # what iv.training.train gives
+    if _is_trained(model):
+        return model.network
     return halves_of(model) if isinstance(model, tuple) else model
+
+
+def _is_trained(model: Any) -> bool:
+    return not isinstance(model, nn.Module) and isinstance(model, TrainedNetwork) and isinstance(model.network, Halves)
 
 
 def _on(module: Any, device: Any) -> nn.Module:

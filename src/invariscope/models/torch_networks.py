@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
-from invariscope.objectives.feature_head import as_it_predicts
+from invariscope.models.torch_heads import as_it_predicts
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "identity": nn.Identity}
 HALVES = (

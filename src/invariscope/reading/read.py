@@ -6,8 +6,8 @@ import os
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from invariscope.datasets.dataset import Dataset
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 
 
 def read(

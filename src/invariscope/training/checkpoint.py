@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.files import write_atomically
-from invariscope.models.tensor_files import group, read_tensors
+from invariscope.files import group, read_tensors, write_atomically
 
 if TYPE_CHECKING:
     from invariscope.training.loop import Loop

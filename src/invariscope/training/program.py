@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
+from invariscope.models.torch_heads import feature_head
 from invariscope.models.torch_networks import Halves, in_use
-from invariscope.objectives.feature_head import feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors
 from invariscope.training.rows import Rows
 from invariscope.training.schedule import Schedule

@@ -183,7 +183,7 @@ def test_bad_numbers_are_refused(function, seed):
 def test_losses_must_fit_the_target(function, seed):
     with pytest.raises(InputError, match='"zero_one" does not fit a target of numbers: use "squared" or "absolute"'):
         function(*example("regression", seed), loss="zero_one")
-    with pytest.raises(InputError, match='"squared" does not fit a target of classes: use "log" or "zero_one"'):
+    with pytest.raises(InputError, match='"squared" does not fit a target of classes: use "log_loss" or "zero_one"'):
         function(*example("binary", seed), loss="squared")
     with pytest.raises(InputError, match='loss "brier" is unknown'):
         function(*example("binary", seed), loss="brier")

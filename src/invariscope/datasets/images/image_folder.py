@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.datasets.dataset import TEST, TRAIN
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.images.images import Images, pixel_names
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url, WheelMember
 from invariscope.datasets.tables import engineered_environments
 from invariscope.datasets.tables.engineered_environments import TESTING, TRAINING
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.reading.encoding import one_hot
 from invariscope.rows.arrays import Booleans, Integers
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.sources import Url, WheelMember
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 
 FILE = DataFile(
     "bike_sharing/hour.csv",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 
 _HOME = "https://raw.githubusercontent.com/capybaralet/REx_code_release/master/finance_experiments/data"
 

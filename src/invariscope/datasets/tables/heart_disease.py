@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 from invariscope.reading.missing_values import fill
 
 _HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
