@@ -127,7 +127,7 @@ def test_own_modules_with_running_statistics_and_dropout_train_and_resume(tmp_pa
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", sorted(REGISTRY))
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("optimiser", ["adam", pytest.param("sgd", marks=pytest.mark.slow)])
 def test_resuming_continues_bit_for_bit(name: str, optimiser: str, tmp_path: Path, seed: int) -> None:
     rows, held_out = made_rows(seed, "multiclass", sizes=(40, 50)).halved(0.2, seed)
     network, objective = built(seed, outputs=3, dropout=0.2), objective_of(name)
