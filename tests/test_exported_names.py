@@ -47,6 +47,7 @@ CONTRACT = {
     "split",
     "transport_gap",
     "worst_case",
+    "worst_case_in_inputs",
     "worst_environment_risk",
 }
 TYPING = {"annotations", "Any", "TYPE_CHECKING"}  # what annotations need; dir() does not show them

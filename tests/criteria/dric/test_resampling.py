@@ -76,6 +76,7 @@ def test_bootstrap_and_shuffles_equal_rows_written_out(seed: int) -> None:
     assert found.pvalue == (1 + np.sum(numerators >= found.numerator)) / 20
 
 
+@pytest.mark.slow  # 299 refits, one by one
 def test_the_interval_is_that_of_another_literal_bootstrap(seed: int) -> None:
     """Rows drawn by plain indices from another stream: the same law, so the ends agree within Monte-Carlo error."""
     rows = grouped(shifted(seed))

@@ -157,6 +157,7 @@ def test_quick_shuffles_agree_with_exact_ones(loss: str, sizes: tuple[int, ...],
     assert ks_2samp(drawn.null, dealt.null, method="asymp").statistic < 2.23 * np.sqrt(2 / 1000) + 0.02
 
 
+@pytest.mark.slow  # 150 deals of the rows by loops
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_exact_shuffles_agree_with_dealing_rows_one_by_one(penalty: str, seed: int) -> None:
     X, y, env = rows_of("logistic", (30, 51), seed)

@@ -128,6 +128,7 @@ def test_equals_the_loops_with_cross_fitted_heads(seed: int) -> None:
     assert found.outcome == "a linear head per environment"
 
 
+@pytest.mark.slow  # refitted once for each row
 @pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
 def test_standard_errors_are_the_derivatives_in_the_weights_of_rows(task: str, seed: int) -> None:
     """With a ratio so wrong that fitting the outcome models is most of the noise."""
