@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import invariscope as iv
-from invariscope.cli import demo_models, main
-from invariscope.datasets import DataUnavailable
+from invariscope.cli import main
+from invariscope.datasets import DataUnavailable, demonstrations
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_bikes_by_season() -> None:
 
 @pytest.mark.usefixtures("bikes_at_hand")
 def test_the_model_of_the_bikes_predicts_and_can_be_read() -> None:
-    shown = demo_models.bikes()
+    shown = demonstrations.bikes()
     assert shown.model.score(shown.X, shown.y) > 0.75  # of another year
     halves = iv.split(shown.model)
     assert halves.head is not None
@@ -60,7 +60,7 @@ def test_the_model_of_the_bikes_predicts_and_can_be_read() -> None:
 
 
 def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_models, "bike_sharing", lambda **options: pytest.fail("asked for the bikes"))
+    monkeypatch.setattr(demonstrations, "bike_sharing", lambda **options: pytest.fail("asked for the bikes"))
     done = demo("--offline", "--html", "digits.html")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "Trained on 899 images; audited on 898 others" in done.stdout
@@ -70,7 +70,7 @@ def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_model_of_the_digits_predicts() -> None:
-    shown = demo_models.digits()
+    shown = demonstrations.digits()
     assert shown.model.score(shown.X, shown.y) > 0.6
     assert shown.X.shape == (898, 17)
 
@@ -79,7 +79,7 @@ def test_digits_when_the_bikes_cannot_be_reached(monkeypatch: pytest.MonkeyPatch
     def unreachable(**options: object) -> None:
         raise DataUnavailable("hour.csv could not be downloaded: no network.\nTo get it by hand: ...")
 
-    monkeypatch.setattr(demo_models, "bike_sharing", unreachable)
+    monkeypatch.setattr(demonstrations, "bike_sharing", unreachable)
     done = demo()
     assert done.exit_code == 0
     assert done.stdout.startswith(
