@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import invariscope as iv
 from invariscope.cli import main
 from invariscope.datasets import DataUnavailable, demonstrations
 
@@ -47,18 +46,6 @@ def test_bikes_by_season() -> None:
     assert [path.name for path in Path().iterdir()] == ["audit.html"]
 
 
-@pytest.mark.usefixtures("bikes_at_hand")
-def test_the_model_of_the_bikes_predicts_and_can_be_read() -> None:
-    shown = demonstrations.bikes()
-    assert shown.model.score(shown.X, shown.y) > 0.75  # of another year
-    halves = iv.split(shown.model)
-    assert halves.head is not None
-    columns = halves.columns(shown.X)
-    assert len(columns) <= 60
-    assert {"8:00 on working days", "17:00 on days off", "rain or snow", "temperature", "humidity"} <= set(columns)
-    assert not [name for name in columns if "_" in name]
-
-
 def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demonstrations, "bike_sharing", lambda **options: pytest.fail("asked for the bikes"))
     done = demo("--offline", "--html", "digits.html")
@@ -67,12 +54,6 @@ def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "They disagree mostly about red." in done.stdout
     assert done.stdout.endswith("\nPage: digits.html\n")
     assert "ink in row 2, column 3" in Path("digits.html").read_text(encoding="utf-8")
-
-
-def test_the_model_of_the_digits_predicts() -> None:
-    shown = demonstrations.digits()
-    assert shown.model.score(shown.X, shown.y) > 0.6
-    assert shown.X.shape == (898, 17)
 
 
 def test_digits_when_the_bikes_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,13 @@ def test_what_was_read_for_the_fit_is_encoded_in_the_same_way(table: pd.DataFram
     )
 
 
+def test_levels_of_texts_that_the_model_does_not_read_are_not_worth_a_note(table: pd.DataFrame) -> None:
+    fitted = iv.read(table, **ROLES, features="sex")
+    model = LinearRegression().fit(fitted.X, fitted.y)
+    data = iv.read(table.assign(town=[*"xyz"] * 20), **ROLES, features=["sex", "town"], model=model)
+    assert (data.columns, data.notes) == (("sex=f", "sex=m"), ())
+
+
 def test_a_model_that_encodes_for_itself_gets_text(table: pd.DataFrame) -> None:
     model = make_pipeline(OneHotEncoder(), LinearRegression()).fit(table[["sex", "site"]], table["days"])
     data = iv.read(table, **ROLES, model=model)
