@@ -31,13 +31,14 @@ from invariscope.heads.linear_head import LinearHead
 from invariscope.models import Split, split
 from invariscope.ratios.density_ratio import DensityRatio, density_ratio
 from invariscope.reading.read import read
+from invariscope.results import VERSION as _VERSION
 from invariscope.results import Estimate
 from invariscope.rows.environments import Environments
 
 if TYPE_CHECKING:
     from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 
 __all__ = [
     "Audit",

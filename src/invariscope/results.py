@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from invariscope.criteria.dric.information_bound import InformationBound
 
 Label = Hashable
+#: Of this package, which every result depends on.
+VERSION = "0.1.0"
 
 
 @dataclass(frozen=True)

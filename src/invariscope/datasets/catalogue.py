@@ -25,11 +25,11 @@ MODULES = (
 @cache
 def entries() -> Mapping[str, Entry]:
     """Every data set under its name."""
-    found: list[Entry] = []
+    listed: list[Entry] = []
     for module in MODULES:
         room = importlib.import_module(f"invariscope.datasets.{module}")
-        found += getattr(room, "ENTRIES", None) or (room.ENTRY,)
-    return MappingProxyType({entry.name: entry for entry in found})
+        listed += getattr(room, "ENTRIES", None) or (room.ENTRY,)
+    return MappingProxyType({entry.name: entry for entry in listed})
 
 
 def entry(name: str) -> Entry:

@@ -84,8 +84,8 @@ def heart_disease(missing: str = "impute-median", drop: Sequence[str] = ()) -> D
     if unknown:
         raise InputError(f'heart_disease has no feature "{unknown[0]}": choose among {", ".join(FEATURES)}')
     tables = [
-        pd.read_csv(found.path, header=None, names=[*FEATURES, _TARGET], na_values="?", dtype=np.float64)
-        for found in locate_all([*FILES.values()])
+        pd.read_csv(located.path, header=None, names=[*FEATURES, _TARGET], na_values="?", dtype=np.float64)
+        for located in locate_all([*FILES.values()])
     ]
     table = pd.concat(tables, ignore_index=True)
     env = pd.Series(np.repeat(list(FILES), [len(rows) for rows in tables]), name="hospital")
