@@ -46,14 +46,13 @@ KNOWN_LINKS = {
     ("datasets.tables.heart_disease", "invariscope.reading.missing_values"),
     ("models.files", "invariscope.estimators.weight_files"),
     ("models.torch_networks", "invariscope.objectives.feature_head"),
-    ("results", "invariscope.criteria.dric.information_bound"),
 }  # fmt: skip
 #: Modules that still lead back to themselves.
 KNOWN_CIRCLES = {
     "criteria.influence.influence_index", "criteria.influence.torch_autograd",
     "criteria.influence.torch_network", "estimators.classifier", "estimators.estimator", "estimators.networks",
     "estimators.onnx_export", "estimators.regressor", "estimators.weight_files", "models.sklearn_models",
-    "models.split", "models.torch_models", "results", "training.checkpoint", "training.loop", "wording",
+    "models.split", "models.torch_models", "training.checkpoint", "training.loop",
 }  # fmt: skip
 
 #: Files in which torch may be imported, beside those named torch_*.
