@@ -10,13 +10,14 @@ from typing import Protocol
 import numpy as np
 import scipy.special
 
+from invariscope.heads.losses import softmax_in_place
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import Sums, one_blas_thread, run_over_rows, sum_by_environment
 
 MAX_STEPS = 200
 MEMORY = 12  # past steps that correct the guess of the curvature
 TASK_ROWS = 4096  # scores of a few environments stay in cache
-TOLERANCE = 1e-5  # nats in all: what one more step could still gain; one standard error is half a nat
+GAIN_TOLERANCE = 1e-5  # nats in all: what one more step could still gain; one standard error is half a nat
 
 
 class Matrix(Protocol):
@@ -52,7 +53,7 @@ def fit_multinomial(
     ridge: float,
     start: Multinomial | None = None,
     *,
-    tolerance: float = TOLERANCE,
+    tolerance: float = GAIN_TOLERANCE,
 ) -> Multinomial:
     """Minimise Σ_i w_i [ log Σ_e exp s_ie − s_i,e(i) ] + ½ ridge ‖W‖².
 
@@ -157,15 +158,11 @@ def _gram(B: Matrix, weight: Floats | None) -> Floats:
     return gram
 
 
-def _softmax(B: Matrix, rows: slice, theta: Floats) -> tuple[Floats, Floats]:
+def _probabilities(B: Matrix, rows: slice, theta: Floats) -> tuple[Floats, Floats]:
     """Probabilities (E, n) of the environments at rows, and log Σ exp of their scores; sums over rows of memory."""
     scores = theta[:, 1:] @ B[rows].T
     scores += theta[:, :1]
-    top = scores.max(axis=0)
-    scores -= top
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=0)
-    scores /= total
+    total, top = softmax_in_place(scores, axis=0)
     return scores, np.log(total) + top
 
 
@@ -173,7 +170,7 @@ def _pass(B: Matrix, weight: Floats | None, theta: Floats) -> tuple[float, Float
     """Σ w log Σ exp s and its gradient Σ w p (1, b)."""
 
     def collect(rows: slice) -> tuple[float, Floats]:
-        probabilities, value = _softmax(B, rows, theta)
+        probabilities, value = _probabilities(B, rows, theta)
         if weight is not None:
             probabilities *= weight[rows]
             value *= weight[rows]
@@ -187,8 +184,8 @@ def _pass(B: Matrix, weight: Floats | None, theta: Floats) -> tuple[float, Float
 
 def _mean_curvature(B: Matrix, weight: Floats | None, theta: Floats) -> Floats:
     """Mean of diag p − p pᵀ, from at most a few thousand rows: it only has to be about right."""
-    kept = slice(0, None, max(1, len(B) // 4000))
-    probabilities, _ = _softmax(B, kept, theta)
-    counts = np.ones(probabilities.shape[1]) if weight is None else weight[kept]
+    some = slice(0, None, max(1, len(B) // 4000))
+    probabilities, _ = _probabilities(B, some, theta)
+    counts = np.ones(probabilities.shape[1]) if weight is None else weight[some]
     outer = (probabilities * counts) @ probabilities.T
     return np.asarray((np.diag(probabilities @ counts) - outer) / counts.sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from invariscope.heads.losses import softmax
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
@@ -105,10 +106,7 @@ def remarks(overlap: Overlap) -> tuple[str, ...]:
 
 def _calibration(data: Environments, log_densities: Floats) -> Floats:
     """Mean distance between predicted and found shares of an environment, over rows of similar prediction."""
-    scores = log_densities + np.log(data.rows)
-    scores -= scores.max(axis=1, keepdims=True)
-    predicted = np.exp(scores)
-    predicted /= predicted.sum(axis=1, keepdims=True)
+    predicted = softmax(log_densities + np.log(data.rows))  # p(e | x) ∝ n_e p_e(x)
     codes, weight = data.codes, data.weight
     total = data.rows.sum()
     distances = np.empty(len(data))

@@ -12,9 +12,10 @@ import numpy as np
 
 from invariscope.criteria.influence.conjugate import conjugate_gradients
 from invariscope.criteria.influence.damping import NULL_SPACE, choose_damping
-from invariscope.criteria.influence.dense import Found
-from invariscope.criteria.influence.row_derivatives import LinearRows, curved, first_order, second_order
+from invariscope.criteria.influence.row_derivatives import LinearRows
 from invariscope.criteria.influence.shuffles import largest_spread, spectral_shuffles
+from invariscope.criteria.influence.solution import Options, Solution
+from invariscope.heads.linear_algebra import largest_eigenvalue
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
@@ -23,7 +24,7 @@ POWERS = 3  # times they are turned towards them
 PROBES = 12  # further vectors, for what those leave out
 POWER_STEPS = 15  # for the largest eigenvalue, to well below a per cent
 DEALS = 10  # exact shuffles at a time
-TOLERANCE = 1e-6  # of the right-hand side, in the norm of the inverse
+SOLVE_TOLERANCE = 1e-6  # of the right-hand side, in the norm of the inverse
 SKETCH_TOLERANCE = 1e-3  # where thousandths do not matter
 
 
@@ -39,7 +40,7 @@ class Kronecker:
         scores_curvature, moment, whole = np.zeros((outputs, outputs)), np.zeros((width, width)), 0.0
         for block, design, scores, weight in self._blocks():
             of_row = np.zeros(len(block))
-            for (k, j), curvature, _ in second_order(rows.kind, scores):
+            for (k, j), curvature, _ in rows.loss.curvatures(scores):
                 found = np.broadcast_to(curvature, len(block))
                 scores_curvature[k, j] += weight @ found
                 of_row = of_row + found if k == j else of_row
@@ -73,7 +74,7 @@ class Kronecker:
         out, flat = np.zeros((width, count * outputs)), vectors.reshape(count * outputs, width)
         for _, design, scores, weight in self._blocks():
             along = (design @ flat.T).reshape(len(design), count, outputs)
-            bent = curved(self.rows.kind, scores, along) * weight[:, None, None]
+            bent = self.rows.loss.curved(scores, along) * weight[:, None, None]
             out += design.T @ bent.reshape(len(design), -1)
         return np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
 
@@ -83,7 +84,7 @@ class Kronecker:
         out, mean = np.zeros((width, count * outputs)), np.zeros((outputs, width))
         flat = vectors.reshape(count * outputs, width)
         for places, design, scores, weight in self._blocks():
-            residual = first_order(self.rows.kind, scores, self.rows.targets[places])[1]
+            residual = self.rows.loss.residual(scores, self.rows.targets[places])
             along = (design @ flat.T).reshape(len(design), count, outputs)
             inner = np.matmul(along, residual[:, :, None]) * weight[:, None, None]  # (b, r, 1): gradient · vector
             out += design.T @ (inner * residual[:, None, :]).reshape(len(design), -1)
@@ -94,19 +95,14 @@ class Kronecker:
 
     def largest(self) -> float:
         """The largest eigenvalue of the true Hessian, by power iteration from that of A ⊗ B."""
-        vector = np.outer(self.score_basis[:, -1], self.row_basis[:, -1])[None]
-        value = 0.0
-        for _ in range(POWER_STEPS):
-            image = self.times(vector)
-            value = float(np.linalg.norm(image))
-            vector = image / value
-        return value
+        start = np.outer(self.score_basis[:, -1], self.row_basis[:, -1])[None]
+        return largest_eigenvalue(self.times, start, POWER_STEPS)
 
     def gradients(self, deals: Floats) -> Floats:
         """Mean gradients over groups, whose rows and weights are lines of ``deals`` (r, n): (r, K, p)."""
         out = np.zeros((len(deals), self.rows.outputs, self.rows.width))
         for places, design, scores, weight in self._blocks():
-            residual = first_order(self.rows.kind, scores, self.rows.targets[places])[1]
+            residual = self.rows.loss.residual(scores, self.rows.targets[places])
             member = deals[:, places] * weight
             for k in range(self.rows.outputs):
                 out[:, k] += (member * residual[:, k]) @ design
@@ -159,35 +155,32 @@ def structured(
     rows: LinearRows,
     theta: Floats,
     data: Environments,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-) -> Found:
+    options: Options,
+) -> Solution:
     """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
     kronecker = Kronecker(rows, theta)
     spectrum = np.sort(kronecker.eigenvalues, axis=None)
     total, largest = float(spectrum.sum()), kronecker.largest()
     # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
     spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)
-    chosen = choose_damping(damping, spectrum, spectrum, float(data.rows.sum()))
+    chosen = choose_damping(options.damping, spectrum, spectrum, float(data.rows.sum()))
     m, added = len(data), chosen.added
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
-    influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, TOLERANCE)
-    if exact:
-        null = np.empty(shuffles)
-        for start in range(0, shuffles, DEALS):
-            size = min(DEALS, shuffles - start)
-            codes = rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
+    influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, SOLVE_TOLERANCE)
+    if options.exact:
+        null = np.empty(options.shuffles)
+        for start in range(0, options.shuffles, DEALS):
+            size = min(DEALS, options.shuffles - start)
+            codes = options.rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
             dealt = (codes[:, None, :] == np.arange(m)[:, None]).reshape(size * m, -1).astype(np.float64)
             pulled = kronecker.inverse_times(kronecker.gradients(dealt), added, SKETCH_TOLERANCE)[0]
             null[start : start + size] = largest_spread(pulled.reshape(size, m, -1))
     else:
-        null = spectral_shuffles(*kronecker.row_spectrum(added, rng), data.rows, shuffles, rng)
+        null = spectral_shuffles(*kronecker.row_spectrum(added, options.rng), data.rows, options.shuffles, options.rng)
     chosen.notes.append(
         f"The Hessian of {rows.size:,} parameters was taken as a product of {rows.outputs} x {rows.outputs} and "
         f"{rows.width:,} x {rows.width:,} matrices (from it are eigenvalues, all but the largest, and damping), and "
         f"influences were made exact by {steps} steps of conjugate gradients (relative residual {residual:.1g})."
     )
     live = int(kronecker.live.sum())
-    return Found(-influences.reshape(m, -1), null, spectrum, live, chosen, "kronecker")
+    return Solution(-influences.reshape(m, -1), null, spectrum, live, chosen, "kronecker")

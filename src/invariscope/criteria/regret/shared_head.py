@@ -186,7 +186,7 @@ def _collect(
         pull = np.sqrt(weights[environment]) * factor
         own_mean = np.count_nonzero(own_factor[environment].any(axis=0)) / data.rows[environment]
         pull_mean = float(np.sum((shared.hessian[environment] @ pull) * pull)) / data.rows[environment]
-        many = loss.name == "squared" and own_mean < UNNOTICED
+        many = target.task == "regression" and own_mean < UNNOTICED
         scratch = np.empty((min(BLOCK_ROWS, rows.stop - rows.start), size))
         for block, design in data.blocks.designs(rows):
             y = target.values[block]
