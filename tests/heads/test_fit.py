@@ -234,7 +234,8 @@ def test_weights_are_repetitions(classes: int, seed: int) -> None:
     problem = Problem(classes, seed, weighted=True)
     assert problem.weight is not None
     times = problem.weight.astype(int)
-    data = Environments(*(np.repeat(part, times, axis=0) for part in (problem.X, problem.y, problem.env)))
+    repeated_rows = [np.repeat(part, times, axis=0) for part in (problem.X, problem.y, problem.env)]
+    data = Environments(*repeated_rows)
     target = target_of(data, problem.target.task)
     shared_weights = np.array([1.0, 0.5, 2.0])
     for fit in (fit_own, lambda *given: fit_shared(*given, shared_weights)):
@@ -245,8 +246,9 @@ def test_weights_are_repetitions(classes: int, seed: int) -> None:
             second = reference.raw_parameters(data, problem.loss, repeated.theta[e])
             assert_same_head(first, second)
     # on one and the same design, so that parameters mean the same
+    data = Environments(*repeated_rows)
     data.blocks.shift = problem.data.blocks.shift
-    data.memo.clear()
+    target = target_of(data, problem.target.task)
     theta = problem.some_theta()
     first, second = evaluate(problem.data, problem.target, theta), evaluate(data, target, theta)
     np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-9, atol=1e-7)

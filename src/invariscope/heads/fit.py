@@ -74,7 +74,7 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
 
     found = sum_by_environment(collect, data.offsets)
     # what is left of the curvature there is rounding error, and its inverse would be taken for a huge variance
-    at_even_odds = np.tile(_column_squares(data), loss.n_scores)[:, None] / 4
+    at_even_odds = np.tile(data.column_squares, loss.n_scores)[:, None] / 4
     steep = np.einsum("...pp->...p", found["hessian"]) > FLAT * at_even_odds
     found["hessian"] *= steep[..., :, None] & steep[..., None, :]
     parts = (np.moveaxis(found[name], 0, 1) for name in ("loss", "gradient", "hessian"))
@@ -235,24 +235,6 @@ def _fit_by_newton(
 def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
     """H⁺ g of every problem."""
     return np.asarray(np.einsum("kpq,kq->kp", spectrum(hessian).inverse(), gradient))
-
-
-def _column_squares(data: Environments) -> Floats:
-    """Σ of the squares of every column of the design, by environment: (E, p)."""
-
-    def collect(environment: int, rows: slice) -> Sums:
-        total = np.zeros(data.blocks.width)
-        for block, design in data.blocks.designs(rows):
-            if data.weight is None:
-                total += np.einsum("ij,ij->j", design, design)
-            else:
-                total += data.weight[block] @ design**2
-        return {"squares": total}
-
-    if "column squares" not in data.memo:
-        data.memo["column squares"] = sum_by_environment(collect, data.offsets)["squares"]
-    found: Floats = data.memo["column squares"]
-    return found
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:

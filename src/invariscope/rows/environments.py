@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
-from invariscope.rows.blocks import Blocks
+from invariscope.rows.blocks import Blocks, Sums, sum_by_environment
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
 
 
@@ -90,8 +91,6 @@ class Environments:
                 empty = self.labels[int(np.argmax(self.rows <= 0))]
                 raise InputError(f"all weights are zero in {self.name(empty)}: drop it or mend the weights")
 
-        #: What was computed from these rows before (moments, say), so that several criteria share one pass.
-        self.memo: dict[Hashable, Any] = {}
         rows = Blocks.of(self._grouped(matrix), self.offsets)
         self.X: Array = rows.matrix
         self.blocks = rows
@@ -123,6 +122,21 @@ class Environments:
     def codes(self) -> Integers:
         """Environment number of every stored row."""
         return np.repeat(np.arange(len(self.labels)), self.sizes)
+
+    @cached_property
+    def column_squares(self) -> Floats:
+        """Σ of the squares of every column of the design (1, z − shift), by environment: (E, d + 1)."""
+
+        def collect(environment: int, rows: slice) -> Sums:
+            total = np.zeros(self.blocks.width)
+            for block, design in self.blocks.designs(rows):
+                if self.weight is None:
+                    total += np.einsum("ij,ij->j", design, design)
+                else:
+                    total += self.weight[block] @ design**2
+            return {"squares": total}
+
+        return sum_by_environment(collect, self.offsets)["squares"]
 
     def __len__(self) -> int:
         return len(self.labels)
