@@ -39,7 +39,7 @@ def names(labels: Iterable[Any]) -> tuple[str, ...]:
     ('1', '1 (2)', 'b')
     """
     seen: set[str] = set()
-    found = []
+    texts = []
     for label in labels:
         base = name = clean(label)
         count = 1
@@ -47,8 +47,8 @@ def names(labels: Iterable[Any]) -> tuple[str, ...]:
             count += 1
             name = f"{base} ({count})"
         seen.add(name)
-        found.append(name)
-    return tuple(found)
+        texts.append(name)
+    return tuple(texts)
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -60,8 +60,8 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
             for fold in range(folds):
                 weight = None if data.weight is None else data.weight[block]
                 if folds > 1:
-                    kept = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
-                    weight = kept if weight is None else kept * weight
+                    seen = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
+                    weight = seen if weight is None else seen * weight
                 scores = design @ stack[fold, environment].reshape(loss.n_scores, -1).T
                 residual, value = loss.residual(scores, y), loss.value(scores, y)
                 if weight is not None:
@@ -72,12 +72,12 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
                 sums["hessian"][fold] += loss.gram(design, scores, weight)
         return sums
 
-    found = sum_by_environment(collect, data.offsets)
+    sums = sum_by_environment(collect, data.offsets)
     # what is left of the curvature there is rounding error, and its inverse would be taken for a huge variance
     at_even_odds = np.tile(data.column_squares, loss.n_scores)[:, None] / 4
-    steep = np.einsum("...pp->...p", found["hessian"]) > FLAT * at_even_odds
-    found["hessian"] *= steep[..., :, None] & steep[..., None, :]
-    parts = (np.moveaxis(found[name], 0, 1) for name in ("loss", "gradient", "hessian"))
+    steep = np.einsum("...pp->...p", sums["hessian"]) > FLAT * at_even_odds
+    sums["hessian"] *= steep[..., :, None] & steep[..., None, :]
+    parts = (np.moveaxis(sums[name], 0, 1) for name in ("loss", "gradient", "hessian"))
     value, gradient, hessian = parts if theta.ndim == 3 else (part[0] for part in parts)
     return Heads(theta, value, gradient, hessian)
 
@@ -294,8 +294,8 @@ def score_covariances(
             sums["outer"] += gradients.T @ gradients
         return sums
 
-    found = sum_by_environment(collect, data.offsets)
-    return found["outer"], found["gradient"]
+    sums = sum_by_environment(collect, data.offsets)
+    return sums["outer"], sums["gradient"]
 
 
 def capped(leverage: Floats) -> Floats:

@@ -62,19 +62,19 @@ def fit_multinomial(
     columns cost two small decompositions. Past steps correct the guess (L-BFGS). Labels enter through Σ_{i in e} b_i
     alone, so that a step is one pass over the rows that does not know them.
     """
-    found = _environment_sums(B, offsets, weight)
-    penalty = np.full(found.shape, ridge)
+    sums = _environment_sums(B, offsets, weight)
+    penalty = np.full(sums.shape, ridge)
     penalty[:, 0] = 0.0
     if start is None:
-        theta = np.zeros(found.shape)
-        theta[:, 0] = np.log(found[:, 0] / found[:, 0].sum())
+        theta = np.zeros(sums.shape)
+        theta[:, 0] = np.log(sums[:, 0] / sums[:, 0].sum())
     else:
         theta = np.column_stack([start.bias, start.weight])
 
     def evaluate(theta: Floats) -> tuple[float, Floats]:
         loss, gradient = _pass(B, weight, theta)
-        loss += 0.5 * np.sum(penalty * theta**2) - np.sum(found * theta)
-        return float(loss), gradient - found + penalty * theta
+        loss += 0.5 * np.sum(penalty * theta**2) - np.sum(sums * theta)
+        return float(loss), gradient - sums + penalty * theta
 
     loss, gradient = evaluate(theta)
     solve = _kronecker_inverse(_mean_curvature(B, weight, theta), _gram(B, weight), penalty)

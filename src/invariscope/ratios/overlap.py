@@ -51,8 +51,9 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
         ratio = np.exp(logs - top)
         mean = weight @ ratio / weight.sum()
         average = mean * np.exp(np.minimum(top, LARGEST_LOG_RATIO))
-        kept = mean**2 / (weight @ ratio**2 / weight.sum()) * np.minimum(average, 1.0 / np.maximum(average, SMALLEST))
-        effective[:, b], pooled[b] = kept[:-1], kept[-1]
+        share_left = mean**2 / (weight @ ratio**2 / weight.sum())  # (Σρ)² / Σρ² / n, times mean ρ or one over it
+        share_left *= np.minimum(average, 1.0 / np.maximum(average, SMALLEST))
+        effective[:, b], pooled[b] = share_left[:-1], share_left[-1]
         mean_ratio[:, b] = average[:-1]
         largest[:, b] = 1.0 / (weight @ ratio[:, :-1])
         beyond_cap[:, b] = weight @ (logs[:, :-1] > np.log(CAP)) / weight.sum()

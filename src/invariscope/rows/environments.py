@@ -238,9 +238,9 @@ def _as_objects(labels: Sequence[Any]) -> Array:
     return out
 
 
-def _same_length(n: int, found: int, what: str) -> None:
-    if found != n:
-        raise InputError(f"X has {n} rows but {what} has {found}: give one value per row")
+def _same_length(n: int, count: int, what: str) -> None:
+    if count != n:
+        raise InputError(f"X has {n} rows but {what} has {count}: give one value per row")
 
 
 def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], Integers]:
@@ -298,14 +298,14 @@ def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
     if values.dtype.kind == "O":
         table: dict[Any, int] = {}
         codes = np.fromiter((table.setdefault(v, len(table)) for v in values), np.intp, len(values))
-        found = list(table)
+        distinct = list(table)
         try:
-            ranked = sorted(range(len(found)), key=lambda i: found[i])
+            ranked = sorted(range(len(distinct)), key=lambda i: distinct[i])
         except TypeError:  # labels of mixed types have no common order
-            ranked = sorted(range(len(found)), key=lambda i: (type(found[i]).__name__, str(found[i])))
-        rank = np.empty(len(found), np.intp)
-        rank[ranked] = np.arange(len(found))
-        return tuple(found[i] for i in ranked), rank[codes]
+            ranked = sorted(range(len(distinct)), key=lambda i: (type(distinct[i]).__name__, str(distinct[i])))
+        rank = np.empty(len(distinct), np.intp)
+        rank[ranked] = np.arange(len(distinct))
+        return tuple(distinct[i] for i in ranked), rank[codes]
     labels, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "M":
         labels = _shortest(labels)

@@ -72,7 +72,7 @@ class PenalisedShuffles:
         live = values > 1e-14 * values[-1]
         root, middle = vectors[:, live] * np.sqrt(values[live]), (mean.reshape(parts, -1) @ basis).ravel()
         groups, size = len(sizes), basis.shape[1]
-        found = np.empty(shuffles)
+        shuffled = np.empty(shuffles)
         for batch in batches(shuffles, NUMBERS // (4 * groups * len(root))):
             draws = rng.standard_normal((batch.stop - batch.start, groups, root.shape[1])) / np.sqrt(sizes)[:, None]
             draws -= np.einsum("j,bjr->br", sizes / sizes.sum(), draws)[:, None]
@@ -84,8 +84,8 @@ class PenalisedShuffles:
             first, inner = gradient / curvature, update / curvature
             core = np.diag(signs) + np.matmul(update, np.swapaxes(inner, 1, 2))
             along = np.linalg.solve(core, np.matmul(update, np.swapaxes(first, 1, 2)))
-            found[batch] = largest_spread(first - np.matmul(np.swapaxes(along, 1, 2), inner))
-        return found
+            shuffled[batch] = largest_spread(first - np.matmul(np.swapaxes(along, 1, 2), inner))
+        return shuffled
 
     def dealt(self, shuffles: int, rng: np.random.Generator) -> Floats:
         """Rows really dealt: gradients, penalty, Hessian and damping computed anew for every deal."""
@@ -106,8 +106,8 @@ class PenalisedShuffles:
         """Means by group of random deals, and the Hessians in the basis without their low-rank part: (B, r, r)."""
         places = np.bincount(self.codes, minlength=len(self.sizes))
         offsets = np.concatenate([[0], np.cumsum(places)]).astype(np.intp)
-        order, found = dealt(joint, self.rows.weight, offsets, count, rng)
-        means, by_row = Means.of(found), []
+        order, group_lines = dealt(joint, self.rows.weight, offsets, count, rng)
+        means, by_row = Means.of(group_lines), []
         for part in self.penalty.coefficients(means, self.sizes):
             if part is not None:
                 weights = np.empty(order.shape)

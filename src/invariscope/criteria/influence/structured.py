@@ -41,9 +41,9 @@ class Kronecker:
         for block, design, scores, weight in self._blocks():
             of_row = np.zeros(len(block))
             for (k, j), curvature, _ in rows.loss.curvatures(scores):
-                found = np.broadcast_to(curvature, len(block))
-                scores_curvature[k, j] += weight @ found
-                of_row = of_row + found if k == j else of_row
+                of_pair = np.broadcast_to(curvature, len(block))
+                scores_curvature[k, j] += weight @ of_pair
+                of_row = of_row + of_pair if k == j else of_row
             weighted = weight * of_row
             moment += design.T @ (weighted[:, None] * design)
             whole += float(weighted.sum())
@@ -139,8 +139,8 @@ class Kronecker:
         draws, image = draws.reshape(count, -1), image.reshape(count, -1)
         inner = draws[:leading] @ image[:leading].T
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        kept = values > 1e-8 * values[-1]
-        factor = image[:leading].T @ (vectors[:, kept] / np.sqrt(values[kept]))  # N = factor factorᵀ
+        clear = values > 1e-8 * values[-1]
+        factor = image[:leading].T @ (vectors[:, clear] / np.sqrt(values[clear]))  # N = factor factorᵀ
         spectrum = np.linalg.eigvalsh(factor.T @ factor)[::-1]
         if leading == live:
             return spectrum, 0.0, 0.0

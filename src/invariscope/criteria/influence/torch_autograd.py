@@ -44,10 +44,10 @@ class ModuleRows:
 
     def _checked_outputs(self, target: Target) -> int:
         try:
-            found = self.scores(self.theta, self.inputs[:2])
+            scores = self.scores(self.theta, self.inputs[:2])
         except RuntimeError as error:
             raise InputError(f"the head cannot read rows of {self.inputs.shape[1]} columns: {error}") from error
-        outputs = int(found.shape[1])
+        outputs = int(scores.shape[1])
         expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
         allowed = {1, 2} if target.task == "binary" else {expected}
         if outputs not in allowed:
@@ -69,8 +69,8 @@ class ModuleRows:
         for name, value in self.parameters.items():
             parts[name] = theta[start : start + value.numel()].reshape(value.shape)
             start += value.numel()
-        found: Tensor = functional_call(self.module, parts, (inputs,))
-        return found.reshape(len(inputs), -1)
+        scores: Tensor = functional_call(self.module, parts, (inputs,))
+        return scores.reshape(len(inputs), -1)
 
     def losses(self, theta: Tensor, inputs: Tensor, columns: Tensor) -> Tensor:
         """Loss of every row, in units in which the squared loss is ½ (s − y)²: (n,)."""
@@ -105,8 +105,10 @@ class ModuleRows:
         second = None if on_slope is None else torch.tensor(np.ascontiguousarray(on_slope))
 
         def total(vector: Tensor, place: int) -> Tensor:
-            found = first[place] @ self.losses(vector, self.inputs, self.columns)
-            return found if second is None else found + second[place] @ self.slopes(vector, self.inputs, self.columns)
+            weighted = first[place] @ self.losses(vector, self.inputs, self.columns)
+            if second is not None:
+                weighted = weighted + second[place] @ self.slopes(vector, self.inputs, self.columns)
+            return weighted
 
         point, chunk = torch.tensor(theta), max(1, NUMBERS // self.inputs.numel())
         directions = torch.eye(self.size, dtype=torch.float64)

@@ -248,8 +248,8 @@ def _drivers(fit: SharedHead) -> Floats:
     curved_noise = np.einsum("eqp,ekqls,elskt,ept->ekp", back, hessian, noise, to_centred, optimize=True)
     parts = 0.5 * np.sum(moved * curved - curved_noise, axis=1) / (fit.rows * fit.own_risk)[:, None]
     # the quadratic is an approximation: keep its proportions, make the parts add up to the regret
-    found, whole = fit.excess / fit.own_risk, parts.sum(axis=1)
-    parts *= np.where(found * whole > 0, found / np.where(whole == 0, 1.0, whole), 1.0)[:, None]
+    regrets, whole = fit.excess / fit.own_risk, parts.sum(axis=1)
+    parts *= np.where(regrets * whole > 0, regrets / np.where(whole == 0, 1.0, whole), 1.0)[:, None]
     parts[~fit.usable] = np.nan
     return np.concatenate([parts[:, 1:], parts[:, :1]], axis=1)
 
