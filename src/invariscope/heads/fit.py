@@ -88,7 +88,7 @@ def fit_own(data: Environments, target: Target) -> Heads:
     loss = loss_of(target)
     if target.task == "regression":
         total = moments_of(data, target).total
-        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)
+        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)  # (Σ z zᵀ)⁺ Σ z y
         theta[:, 0] += total.centre
         return _evaluate_from_moments(data, target, theta)
     return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)), None)
@@ -112,6 +112,7 @@ def fit_shared(
     if target.task == "regression":
         moments = moments_of(data, target, folds)
         parts = [moments.without(fold) for fold in range(folds)] if folds > 1 else [moments.total]
+        # θ = (Σ_e a_e Σ z zᵀ)⁺ Σ_e a_e Σ z y
         hessian = np.stack([np.einsum("e,epq->pq", environment_weight, part.hessian) for part in parts])
         cross = np.stack([environment_weight @ part.cross for part in parts])
         theta = np.einsum("fpq,fq->fp", spectrum(hessian).inverse(), cross)
@@ -246,7 +247,7 @@ def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) ->
     else:
         gram = moments.total.gram
     hessian, cross, centred = gram[..., :-1, :-1], gram[..., :-1, -1], _about(theta, moments.centre)
-    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross
+    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross  # Σ z (zᵀθ − y)
     return Heads(theta, 0.5 * _squares(gram, centred), gradient, hessian)
 
 

@@ -47,7 +47,7 @@ class Bumps:
 
 def squared_distances(X: Floats, centres: Floats) -> Floats:
     """|x_i − c_l|²: (n, centres)."""
-    out = X @ (-2.0 * centres.T)
+    out = X @ (-2.0 * centres.T)  # |x|² − 2 xᵀc + |c|²
     out += np.einsum("ij,ij->i", centres, centres)
     out += np.einsum("ij,ij->i", X, X)[:, None]
     return np.maximum(out, 0.0, out=out)
@@ -139,6 +139,7 @@ def nonnegative_minimum(quadratic: Floats, linear: Floats) -> Floats:
             break
         except np.linalg.LinAlgError:
             continue
+    # Q = L Lᵀ: the same as min ½ ‖Lᵀ a − L⁻¹ c‖²
     target = scipy.linalg.solve_triangular(root, linear, lower=True)
     solution: Floats = nnls(root.T, target, maxiter=100 * len(linear))[0]
     return solution

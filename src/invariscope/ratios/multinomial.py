@@ -72,7 +72,7 @@ def fit_multinomial(
         theta = np.column_stack([start.bias, start.weight])
 
     def evaluate(theta: Floats) -> tuple[float, Floats]:
-        loss, gradient = _pass(B, weight, theta)
+        loss, gradient = _pass(B, weight, theta)  # Σ w log Σ_e exp s_e, less Σ w s_e(i) = Σ_e θ_eᵀ Σ_{i in e} w b
         loss += 0.5 * np.sum(penalty * theta**2) - np.sum(sums * theta)
         return float(loss), gradient - sums + penalty * theta
 
@@ -88,7 +88,7 @@ def fit_multinomial(
         while True:
             trial = theta - length * step
             trial_loss, trial_gradient = evaluate(trial)
-            if trial_loss <= loss - 1e-4 * length * slope + 1e-13 * abs(loss):
+            if trial_loss <= loss - 1e-4 * length * slope + 1e-13 * abs(loss):  # Armijo, but for rounding
                 break
             length *= 0.5
         moved, turned = trial - theta, trial_gradient - gradient
@@ -102,6 +102,7 @@ def fit_multinomial(
 def _two_loops(gradient: Floats, history: Sequence[tuple[Floats, Floats, float]], solve: Solve) -> Floats:
     """The quasi-Newton step: the guess of the inverse curvature, corrected by what past steps have found."""
     step, shares = gradient.copy(), []
+    # L-BFGS with s = moved, y = turned, sᵀy = along:  q ← q − (sᵀq / sᵀy) y, backwards;  then r ← r + (α − yᵀr / sᵀy) s
     for moved, turned, along in reversed(history):
         shares.append(np.sum(moved * step) / along)
         step -= shares[-1] * turned
@@ -119,6 +120,7 @@ def _kronecker_inverse(curvature: Floats, gram: Floats, penalty: Floats) -> Solv
 
     The ridge is the same for all columns but the intercept, which is orthogonal to them up to rounding.
     """
+    # A = L α Lᵀ, G = R γ Rᵀ:  X = L [ (Lᵀ Y R) / (α γᵀ + ridge) ] Rᵀ
     outer, left = np.linalg.eigh(curvature)
     inner, right = np.linalg.eigh(gram[1:, 1:])
     bent = np.maximum(outer, 0.0)[:, None]

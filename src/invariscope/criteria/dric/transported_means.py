@@ -26,7 +26,7 @@ def transported_means(rows: GroupedRows, scores: Floats, outputs: Sequence[Float
         if rows.weight is not None:
             ratio *= rows.weight[part][:, None]
         for mean, values in zip(means, outputs, strict=True):
-            mean[:, b] = ratio.T @ values[part] / totals[b]
+            mean[:, b] = ratio.T @ values[part] / totals[b]  # eq. 6
     return means
 
 

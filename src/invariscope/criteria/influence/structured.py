@@ -45,7 +45,7 @@ class Kronecker:
                 scores_curvature[k, j] += weight @ of_pair
                 of_row = of_row + of_pair if k == j else of_row
             weighted = weight * of_row
-            moment += design.T @ (weighted[:, None] * design)
+            moment += design.T @ (weighted[:, None] * design)  # Σ w tr(C) z zᵀ
             whole += float(weighted.sum())
         upper = np.triu(scores_curvature, 1)
         self.of_scores, self.score_basis = np.linalg.eigh((scores_curvature + upper.T) / self.total)
@@ -61,7 +61,7 @@ class Kronecker:
 
     def turned(self, vectors: Floats) -> Floats:
         """Into the basis of A's and B's eigenvectors."""
-        return np.asarray(self.score_basis.T @ vectors @ self.row_basis)
+        return np.asarray(self.score_basis.T @ vectors @ self.row_basis)  # Uᵀ V W, A = U α Uᵀ, B = W β Wᵀ
 
     def solve(self, vectors: Floats, damping: float) -> Floats:
         """(A ⊗ B + damping)⁻¹ on the directions that have curvature."""
@@ -74,6 +74,7 @@ class Kronecker:
         out, flat = np.zeros((width, count * outputs)), vectors.reshape(count * outputs, width)
         for _, design, scores, weight in self._blocks():
             along = (design @ flat.T).reshape(len(design), count, outputs)
+            # H v = (1/n) Σ w (C V z) zᵀ
             bent = self.rows.loss.curved(scores, along) * weight[:, None, None]
             out += design.T @ bent.reshape(len(design), -1)
         return np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
@@ -91,6 +92,7 @@ class Kronecker:
             mean += (weight[:, None] * residual).T @ design
         mean /= self.total
         image = np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
+        # (1/n) Σ w g (gᵀ v) − ḡ (ḡᵀ v)
         return np.asarray(image - np.einsum("rkp,kp->r", vectors, mean)[:, None, None] * mean)
 
     def largest(self) -> float:
@@ -134,10 +136,11 @@ class Kronecker:
             start = self.solve(self.covariance_times(self.solve(start, damping)), damping)
             start = np.linalg.qr(start.reshape(leading, -1).T)[0].T.reshape(start.shape)
         draws[:leading] = start
+        # T Ω = H⁻¹ S H⁻¹ Ω
         half = self.inverse_times(draws, damping, SKETCH_TOLERANCE)[0]
         image = self.inverse_times(self.covariance_times(half), damping, SKETCH_TOLERANCE)[0]
         draws, image = draws.reshape(count, -1), image.reshape(count, -1)
-        inner = draws[:leading] @ image[:leading].T
+        inner = draws[:leading] @ image[:leading].T  # Ωᵀ T Ω
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
         clear = values > 1e-8 * values[-1]
         factor = image[:leading].T @ (vectors[:, clear] / np.sqrt(values[clear]))  # N = factor factorᵀ
@@ -145,6 +148,7 @@ class Kronecker:
         if leading == live:
             return spectrum, 0.0, 0.0
         probes = draws[leading:]
+        # tr(T − N) ≈ mean of ωᵀ (T − N) ω, ‖T − N‖² ≈ mean of ‖(T − N) ω‖²
         missed = image[leading:] - (probes @ factor) @ factor.T
         rest = max(float(np.einsum("ri,ri->", probes, missed)) / PROBES, 0.0)
         bounds = (rest**2 / (live - leading), rest * float(spectrum[-1]))

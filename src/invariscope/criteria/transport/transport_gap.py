@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import LEVEL, Draws, invert
+from invariscope.criteria.regret.interval import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
 from invariscope.criteria.transport.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
@@ -181,7 +181,7 @@ def _result(
         return np.where(refused, np.nan, picked)
 
     pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
-    reach = stdtrit(of_moving(freedom), 1.0 - LEVEL / 2) * se
+    reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se
     exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
     several = target.task == "multiclass"
     return TransportGapResult(
