@@ -36,18 +36,6 @@ LAYERS: dict[str, set[str]] = {
 #: The one exception: the methods with which an audit shows itself.
 SHOWS_ITSELF = {("auditing.record", "report")}
 
-#: Links that still break the rule, to be mended one by one.
-KNOWN_LINKS = {
-    ("criteria.influence.torch_network", "invariscope.objectives.irm"),
-    ("results", "invariscope.criteria.dric.information_bound"),
-}  # fmt: skip
-#: Modules that still lead back to themselves.
-KNOWN_CIRCLES = {
-    "criteria.influence.influence_index", "criteria.influence.torch_autograd",
-    "criteria.influence.torch_network",
-    "results", "wording",
-}  # fmt: skip
-
 #: Files in which torch may be imported, beside those named torch_*.
 TORCH_ROOMS = {"objectives", "training", "estimators", "torch"}
 
@@ -212,10 +200,7 @@ def test_the_rule_tells_right_from_wrong(importer: str, imported: str, right: bo
 
 
 def test_rooms_import_only_what_lies_below_them() -> None:
-    broken = [link for link in source_imports() if not allowed(link)]
-    known = [link for link in broken if (link.importer.removeprefix("invariscope."), link.imported) in KNOWN_LINKS]
-    assert [str(link) for link in broken if link not in known] == []
-    assert len({(link.importer, link.imported) for link in known}) == len(KNOWN_LINKS), "mended: take it off the list"
+    assert [str(link) for link in source_imports() if not allowed(link)] == []
 
 
 def test_no_module_leads_back_to_itself() -> None:
@@ -227,8 +212,7 @@ def test_no_module_leads_back_to_itself() -> None:
             links.setdefault(link.importer, set()).add(link.imported)
     leads_to = {module: reachable(module, links) for module in MODULES}
     circles = {module.removeprefix("invariscope.") for module in MODULES if module in leads_to[module]}
-    assert sorted(circles - KNOWN_CIRCLES) == []
-    assert sorted(KNOWN_CIRCLES - circles) == [], "mended: take it off the list"
+    assert sorted(circles) == []
 
 
 def reachable(start: str, links: dict[str, set[str]]) -> set[str]:

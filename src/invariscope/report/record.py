@@ -67,7 +67,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
             interval = wording.span(result.interval)
             detail = f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}"
         case RegretResult():
-            whole = wording.change(Estimate(result.value, result.interval))
+            whole = wording.change(result.value, result.interval)
             value, _, rest = whole.partition(" (")
             interval = rest.removesuffix(")") and f"{rest.removesuffix(')')} %"
             detail = f"mean over environments; score test {wording.pvalue(result.pvalue, len(result.null))}"
@@ -135,7 +135,7 @@ def facts(audit: Audit) -> tuple[tuple[str, str], ...]:
     return (
         (
             f"largest regret, in {wording.short(regret.worst)}; the interval allows for having picked it",
-            wording.change(worst),
+            wording.change(worst.value, worst.interval),
         ),
         ("chance of a difference this large if one head served all", wording.pvalue(regret.pvalue, len(regret.null))),
         (gain, wording.percent(regret.explained)),

@@ -87,12 +87,13 @@ def test_a_fitted_head_minimises_the_penalised_objective(loss: str, penalty: str
     from invariscope.criteria.influence.penalties import fit_penalised, groups_of, penalty_of
     from invariscope.criteria.influence.row_derivatives import LinearRows
     from invariscope.heads.fit import fit_shared
+    from invariscope.heads.losses import loss_of
     from invariscope.rows.environments import Environments
     from invariscope.rows.targets import target_of
 
     data = Environments(X, y, env)
     target = target_of(data)
-    rows = LinearRows(data, loss, target.values, LOSSES[loss][1])
+    rows = LinearRows(data, loss_of(target), target.values)
     chosen = penalty_of(penalty, 1.0, rows.reported)
     assert chosen is not None
     start = fit_shared(data, target, np.full(3, 1.0 / len(y))).theta[0]

@@ -15,7 +15,7 @@ from invariscope.errors import InputError
 from invariscope.models.outputs import prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import DricResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
@@ -123,13 +123,13 @@ def dric(
     sides, scores = [], []
     for position, (rows_of_side, fitted, given) in enumerate(ratios):
         values = (model, reference) if len(ratios) == 1 else ((model,), (reference,))[position]
-        sides.append(Side(fitted._fit, Rows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
+        sides.append(Side(fitted._fit, GroupedRows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
         scores.append(data.grouped(fitted.at_rows, "ratio"))
-    stored = Rows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
+    stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
     means = [
-        found for side, at in zip(sides, scores, strict=True) for found in transported_means(stored, at, side.outputs)
+        each for side, at in zip(sides, scores, strict=True) for each in transported_means(stored, at, side.outputs)
     ]
-    numerator, denominator = (total_gap(found) for found in means)
+    numerator, denominator = (total_gap(each) for each in means)
     value = numerator / denominator if denominator > 0 else math.nan
     notes = _notes(data, [fitted for _, fitted, _ in ratios], denominator)
 
@@ -186,11 +186,11 @@ def _ratios(
     return [(rows, fitted, is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
 
 
-def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
-    if asked != "auto":
-        if not isinstance(asked, int | np.integer) or asked < 0 or 0 < asked < FEWEST:
-            raise InputError(f'n_boot is {asked!r}: give "auto", 0, or a whole number of at least {FEWEST}')
-        return int(asked)
+def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
+    if n_boot != "auto":
+        if not isinstance(n_boot, int | np.integer) or n_boot < 0 or 0 < n_boot < FEWEST:
+            raise InputError(f'n_boot is {n_boot!r}: give "auto", 0, or a whole number of at least {FEWEST}')
+        return int(n_boot)
     names = ratio if isinstance(ratio, tuple) else (ratio,)
     refitted = [side.rows for side in sides if not side.given]
     if any(not is_given(one) and one not in QUICK for one in names):

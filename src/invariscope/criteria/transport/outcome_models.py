@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from invariscope.heads.fit import fit_own, fit_shared
 from invariscope.heads.linear_algebra import spectrum
@@ -108,7 +107,8 @@ class LinearHeads:
         return out
 
     def slopes(self, environment: int, share: Floats) -> Floats:
-        n_scores, environments = loss_of(self.target).n_scores, len(self.data)
+        loss, environments = loss_of(self.target), len(self.data)
+        n_scores = loss.n_scores
         if not self.own.any():
             return np.zeros((2, environments, n_scores, 0))
         heads = self.theta.mean(axis=0).reshape(environments * n_scores, -1).T
@@ -116,7 +116,8 @@ class LinearHeads:
         start, stop = int(self.data.offsets[environment]), int(self.data.offsets[environment + 1])
         for block, design in self.data.blocks.designs(slice(start, stop)):
             part = share[block.start - start : block.stop - start]
-            curvature = self._curvature((design @ heads).reshape(len(design), environments, n_scores))
+            # ∂f_c/∂s_l, prediction by score: the curvature of the loss
+            curvature = loss.curvature((design @ heads).reshape(len(design), environments, n_scores))
             of_own = curvature[:, environment, None] * part[:, 0, :, None, None]
             of_each = curvature * part[:, 1, :, None, None]
             both = np.stack([of_own, of_each], axis=1).reshape(len(design), -1)
@@ -137,13 +138,6 @@ class LinearHeads:
             moved = (design @ along).reshape(len(design), *slope.shape[:2], -1)
             out[here] = np.einsum("iacl,il->iac", moved, residual[here])
         return out
-
-    def _curvature(self, scores: Floats) -> Floats:
-        """Derivative of the prediction of class c in score l: (..., K, K) for scores (..., K)."""
-        if self.target.task == "regression":
-            return np.ones((*scores.shape, 1))
-        p = expit(scores) if self.target.task == "binary" else softmax(scores, axis=-1)
-        return np.asarray(np.eye(p.shape[-1]) * p[..., None] - p[..., :, None] * p[..., None, :])
 
     def _shares(self) -> Floats:
         """Share of every environment's rows in every fold: (E, F)."""

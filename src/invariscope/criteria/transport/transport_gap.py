@@ -9,12 +9,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import LEVEL, Draws, invert
+from invariscope.criteria.regret.interval import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
 from invariscope.criteria.transport.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
 from invariscope.models.outputs import prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
-from invariscope.ratios.estimator import Units, rows_of
+from invariscope.ratios.estimator import Units, grouped_rows
 from invariscope.results import Overlap, TransportGapResult
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
@@ -102,11 +102,11 @@ def transport_gap(
     >>> rng = np.random.default_rng(0)
     >>> z, env = rng.normal(size=(1600, 2)), np.repeat(["Bern", "Rome"], 800)
     >>> y = z[:, 0] + 0.5 * (env == "Rome") + rng.normal(size=1600)
-    >>> found = transport_gap(z, y, env)
-    >>> print(np.round(found.pairs, 1) + 0.0)  # under Rome's relation, the mean of y in Bern would be 0.5 higher
+    >>> result = transport_gap(z, y, env)
+    >>> print(np.round(result.pairs, 1) + 0.0)  # under Rome's relation, the mean of y in Bern would be 0.5 higher
     [[ 0.   0.5]
      [-0.5  0. ]]
-    >>> found.pvalue
+    >>> result.pvalue
     0.001
     """
     data = Environments.of(Z, y, env, weight)
@@ -133,7 +133,7 @@ def transport_gap(
 
 def _folds(data: Environments, target: Target, folds: int) -> tuple[Integers, int, tuple[str, ...]]:
     """The fold of every row (−1 if it has no weight), by lot, how many there are (perhaps one), and why."""
-    rows = rows_of(data, Units.of(data))
+    rows = grouped_rows(data, Units.of(data))
     sizes = np.diff(rows.offsets)
     fold = np.full(len(data.X), -1)
     counted = slice(None) if data.weight is None else data.weight > 0
@@ -183,7 +183,7 @@ def _result(
         return np.where(refused, np.nan, picked)
 
     pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
-    reach = stdtrit(of_moving(freedom), 1.0 - LEVEL / 2) * se
+    reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se
     exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
     several = target.task == "multiclass"
     return TransportGapResult(
