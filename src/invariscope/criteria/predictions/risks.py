@@ -1,16 +1,25 @@
-"""From predictions to one loss per row."""
+"""From predictions to one loss per row, and to one risk per environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.predictions.environment_means import (
+    EnvironmentMeans,
+    environment_means,
+    estimates,
+    few_rows_notes,
+)
 from invariscope.errors import InputError
 from invariscope.models.outputs import checked_predictions
+from invariscope.results import Estimate, Label
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target
+from invariscope.rows.targets import Target, target_of
 
 CLIP = 1e-12  # smallest probability whose logarithm is taken: log-loss of a row is at most 27.6 nats
 LARGEST = 1e150  # what can still be squared
@@ -26,6 +35,34 @@ UNITS = {
     "log_loss": "log-loss (nats)",
     "zero_one": "share",
 }
+
+
+@dataclass(frozen=True)
+class EnvironmentRisks:
+    """R_e = mean loss in environment e: ``means`` with their noise, the same as estimates with 95 % intervals."""
+
+    data: Environments
+    means: EnvironmentMeans
+    per_environment: Mapping[Label, Estimate]
+    unit: str
+    notes: tuple[str, ...]
+
+    @property
+    def worst(self) -> int:
+        """The place of the environment with the highest risk."""
+        return int(np.argmax(self.means.value))
+
+
+def environment_risks(predictions: Any, y: Any, env: Any, task: str, loss: str, weight: Any) -> EnvironmentRisks:
+    """The risk of every environment under the loss asked for; every loss is 0 or more, and so are the intervals."""
+    data = Environments.of(predictions, y, env, weight)
+    target = target_of(data, task)
+    values, name = predictions_for(data, target), loss_name(loss, target)
+    means = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
+    low, high = means.ends()
+    per_environment = estimates(data.labels, means.value, np.maximum(low, 0.0), high)
+    clipped = log_loss_notes(values, target) if name == "log_loss" else ()
+    return EnvironmentRisks(data, means, per_environment, UNITS[name], (*clipped, *few_rows_notes(data)))
 
 
 def predictions_for(data: Environments, target: Target) -> Floats:
