@@ -49,7 +49,7 @@ def two_normal_laws(d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(name: str, X: np.ndarray) -> np.ndarray:
-    ratio = iv.density_ratio(X, np.repeat(["P", "Q"], ROWS), estimator=name)
+    ratio = iv.density_ratio(X, np.repeat(["P", "Q"], ROWS), ratio=name)
     return ratio.log(X, "P", "Q")
 
 
@@ -118,7 +118,7 @@ def measure(name: str, d: int) -> dict[str, float]:
         if name in PEERS:
             importlib.import_module({"sklearn": "sklearn.linear_model"}.get(PEERS[name][0], PEERS[name][0]))
         else:
-            iv.density_ratio(X[:: ROWS // 50], np.repeat(["P", "Q"], 50), estimator=name)  # imports what it needs
+            iv.density_ratio(X[:: ROWS // 50], np.repeat(["P", "Q"], 50), ratio=name)  # imports what it needs
         np.random.seed(0)  # noqa: NPY002 (densratio draws from the global state)
         before = _memory("VmRSS", forget=True)
         start, processor = time.perf_counter(), time.process_time()
@@ -206,7 +206,7 @@ def pairs_at_once(environments: int = 10, rows: int = ROWS, d: int = 20) -> list
         seconds = np.inf
         for _ in range(3):
             start = time.perf_counter()
-            ratio = iv.density_ratio(X, codes, estimator=name)
+            ratio = iv.density_ratio(X, codes, ratio=name)
             seconds = min(seconds, time.perf_counter() - start)
         found = ratio.log_densities(X)
         errors = [np.abs((found - truth)[:, a] - (found - truth)[:, b])[(codes == a) | (codes == b)] for a, b in pairs]
@@ -244,7 +244,7 @@ def growth() -> list[str]:
         for count, size in [*rows, *environments[1:]]:
             X, codes, _ = normal_environments(count, size, 10)
             start = time.perf_counter()
-            iv.density_ratio(X, codes, estimator=name)
+            iv.density_ratio(X, codes, ratio=name)
             seconds.append(time.perf_counter() - start)
         lines.append(f"| {name} | {' | '.join(f'{second:.2f}' for second in seconds)} |")
     return [*lines, ""]

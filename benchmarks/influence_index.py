@@ -48,9 +48,9 @@ def timings() -> list[tuple[str, float, float]]:
 
     with threadpool_limits(1, user_api="blas"):
         once = best_of(hessian)
-        ours = best_of(lambda: iv.influence_index(data, head=head, shuffles=SHUFFLES))
-        grouped = best_of(lambda: iv.influence_index(Z, y, env, head=head, shuffles=SHUFFLES))
-        dealt = best_of(lambda: iv.influence_index(data, head=head, shuffles=SHUFFLES, exact=True), repeats=2)
+        ours = best_of(lambda: iv.influence_index(data, head=head, n_boot=SHUFFLES))
+        grouped = best_of(lambda: iv.influence_index(Z, y, env, head=head, n_boot=SHUFFLES))
+        dealt = best_of(lambda: iv.influence_index(data, head=head, n_boot=SHUFFLES, exact=True), repeats=2)
         slow = best_of(loop, repeats=2) * SHUFFLES / LOOPED
     return [
         ("forming the Hessian once", once, 1.0),

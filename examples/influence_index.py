@@ -70,12 +70,12 @@ def colored(preset: str) -> None:
             for place, x in enumerate(grid):
                 data = colored_rows(float(x), seed)
                 network = trained(data, epochs, seed)
-                chosen = top_model(network, data, shuffles=9)
+                chosen = top_model(network, data, n_boot=9)
                 found["auto"][seed, place] = chosen.value
                 share.append(chosen.damping / chosen.eigenvalues[0])
                 for relative in list(found)[1:]:
                     damping = float(relative) * chosen.eigenvalues[0]
-                    found[relative][seed, place] = top_model(network, data, shuffles=9, damping=damping).value
+                    found[relative][seed, place] = top_model(network, data, n_boot=9, damping=damping).value
         for name, values in found.items():
             each = [pearsonr(grid, line).statistic for line in values]
             pooled = pearsonr(np.tile(grid, seeds), values.ravel()).statistic
@@ -104,11 +104,11 @@ def colored_null(epochs: int, models: int) -> list[str]:
     for seed in range(100, 100 + models):
         data = colored_rows(0.0, seed)
         network = trained(data, epochs, seed)
-        found["seen"].append(top_model(network, data, shuffles=499))
-        found["unseen"].append(top_model(network, data.test, shuffles=499))
+        found["seen"].append(top_model(network, data, n_boot=499))
+        found["unseen"].append(top_model(network, data.test, n_boot=499))
     for results in found.values():
         pvalues = [one.pvalue for one in results]
-        gap = np.mean([one.value - one.shuffled.mean() for one in results])
+        gap = np.mean([one.value - one.null.mean() for one in results])
         out += [f"{gap:+.2f}", f"{np.mean(pvalues):.2f}", f"{kstest(pvalues, 'uniform').pvalue:.2f}"]
     return out
 
@@ -127,15 +127,15 @@ def network(preset: str) -> None:
         Z = features(model, X)
         top = iv.influence_index(Z, y, env, head=model.head)
         start = time.perf_counter()
-        iv.influence_index(Z, y, env, head=model.head, shuffles=deals)
+        iv.influence_index(Z, y, env, head=model.head, n_boot=deals)
         middle = time.perf_counter()
         whole = nn.Sequential(model.represent, model.head)
-        every = iv.influence_index(X, y, env, head=whole, solver="cg", shuffles=deals)
+        every = iv.influence_index(X, y, env, head=whole, solver="cg", n_boot=deals)
         end = time.perf_counter()
         values["top"].append(top.value)
         values["all"].append(every.value)
-        first = f"{top.value:.2f}", f"{top.shuffled.mean():.2f}", f"{middle - start:.3f} s"
-        second = f"{every.value:.2f}", f"{every.shuffled.mean():.2f}", f"{end - middle:.0f} s"
+        first = f"{top.value:.2f}", f"{top.null.mean():.2f}", f"{middle - start:.3f} s"
+        second = f"{every.value:.2f}", f"{every.null.mean():.2f}", f"{end - middle:.0f} s"
         lines.append([f"{x:.2f}", *first, *second, f"{(end - middle) / (middle - start):,.0f}"])
         note = every.notes[-1]
     header = ["x", "V, top model", "shuffled", "time", "V, all parameters", "shuffled", "time", "ratio"]
@@ -214,7 +214,7 @@ def table3(preset: str) -> None:
             published = [f"{number:.3f}" for number in TABLE3[name]] if best else [""] * 3
             lines.append(
                 [f"{'**' if best else ''}{name}{'**' if best else ''}", "" if penalty is None else f"{weight:g}"]
-                + [f"{values.mean():.2f} ± {values.std():.2f}", f"{np.mean([r.shuffled.mean() for r in results]):.2f}"]
+                + [f"{values.mean():.2f} ± {values.std():.2f}", f"{np.mean([r.null.mean() for r in results]):.2f}"]
                 + [f"{number:.3f}" for number in errors]
                 + published
             )
@@ -241,7 +241,7 @@ def v_of(draw: tuple[Array, Array, Array], W: Array, penalty: str | None, weight
     head = nn.Linear(10, 5, bias=False).double()
     with torch.no_grad():
         head.weight.copy_(torch.tensor(W.T))
-    return iv.influence_index(*draw, head=head, penalty=penalty, penalty_weight=weight, shuffles=19)
+    return iv.influence_index(*draw, head=head, penalty=penalty, penalty_weight=weight, n_boot=19)
 
 
 def other_readings(draw: tuple[Array, Array, Array]) -> list[tuple[str, float]]:
@@ -277,7 +277,7 @@ def wide(preset: str) -> None:
             middle = time.perf_counter()
             product = iv.influence_index(Z, y, env, head=head, solver="kronecker")
             end = time.perf_counter()
-            spread = [f"{one.shuffled.mean():.3f} ± {one.shuffled.std():.3f}" for one in (whole, product)]
+            spread = [f"{one.null.mean():.3f} ± {one.null.std():.3f}" for one in (whole, product)]
             first = (
                 f"{len(whole.parameters):,}",
                 "no" if noise == 0 else "yes",

@@ -49,7 +49,7 @@ def shrinkage() -> None:
                 erm = data.X @ data.truth["erm"]
                 invariant = data.X[:, list(data.invariant)] @ data.truth["head"]
                 scores = [
-                    iv.dric(f, data.X, data.env, baseline=erm, ratio=ratio, resamples=0)
+                    iv.dric(f, data.X, data.env, baseline=erm, ratio=ratio, n_boot=0)
                     for f in (erm, invariant, 0.1 * erm, 3e-5 * erm)
                 ]
                 found.append([scores[0].value, scores[1].value, scores[2].value, scores[3].log10])
@@ -96,7 +96,7 @@ def true_ratio() -> None:
 
             x1, x2 = data.X.T
             f = np.column_stack([x1, data.X @ data.truth["erm"], x2, x1**2 * np.sign(x2) + 1.0])
-            q = iv.dric(f, data.X, data.env, baseline=f, ratio=truth, resamples=0).pairs
+            q = iv.dric(f, data.X, data.env, baseline=f, ratio=truth, n_boot=0).pairs
             gaps = q - np.einsum("aak->ak", q)[:, None]
             found.append(np.sum(gaps**2, axis=(0, 1)) / f.var(axis=0))
         by_size.append(np.mean(found, axis=0))
@@ -113,7 +113,7 @@ def steps() -> None:
         rungs_of(setting, square=False, environments=published)
         first, last, data = rungs_of(setting, square=True, environments=published)
         if setting == "FEU":
-            pairs(iv.dric(first, data.X, data.env, baseline=last, resamples=0))
+            pairs(iv.dric(first, data.X, data.env, baseline=last, n_boot=0))
     rungs_of("FEU", square=True, environments=close)
 
 
@@ -126,7 +126,7 @@ def rungs_of(
     first, last = rungs.predictions[0], rungs.predictions[-1]
     lines = []
     for beta, f, regret in zip(rungs.betas, rungs.predictions, rungs.regret, strict=True):
-        score = iv.dric(f, data.X, data.env, baseline=last, resamples=39)
+        score = iv.dric(f, data.X, data.env, baseline=last, n_boot=39)
         own = iv.regret(f[:, None], data.y, data.env)
         lines.append(
             [
@@ -178,7 +178,7 @@ def lower_bound() -> None:
     lines = []
     for noise, unit in ((1.0, 1), (0.5, 1), (0.1, 1), (0.1, 10), (1.0, 10)):
         y = code + noise * normal
-        found = iv.dric(y, y[:, None], unit * code, baseline=y, target=y, resamples=0)
+        found = iv.dric(y, y[:, None], unit * code, baseline=y, y=y, n_boot=0)
         bound = found.bound
         lines.append(
             [

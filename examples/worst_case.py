@@ -25,7 +25,7 @@ from invariscope.objectives import WorstCase, objective_of
 from invariscope.training import Rows, Settings, Trained, train
 
 SEEN, UNSEEN = (0, 20, 40, 60), 80
-LOSSES = ("cross_entropy", "hinge", "zero_one")
+LOSSES = ("log_loss", "hinge", "zero_one")
 RADII = (0.0, 0.1, 0.25, 0.5, 1.0)  # in units of R
 WM = objective_of("wasserstein_matching", 0.1, {"iterations": 20})
 OBJECTIVES: dict[str, Any] = {
@@ -146,16 +146,16 @@ def both_spaces(made: Model, count: int) -> tuple[Any, Any, list[list[float]]]:
     X, y = made.X[where].astype(np.float32), made.y[where]
     network = made.trained.network
     Z = made.trained(X)[1].double().numpy()
-    inside = iv.worst_case(made.head, Z, y, loss="cross_entropy", radii=RADII, relative=True, n_boot=0)
-    outside = iv.worst_case(network, X, y, loss="cross_entropy", radii=RADII, relative=True, n_boot=0)
+    inside = iv.worst_case(made.head, Z, y, loss="log_loss", radii=RADII, relative=True, n_boot=0)
+    outside = iv.worst_case(network, X, y, loss="log_loss", radii=RADII, relative=True, n_boot=0)
     points = []
     for gamma in outside.gamma[1:]:
-        worst = worst_points(network, X, y, "cross_entropy", float(gamma)).numpy()
+        worst = worst_points(network, X, y, "log_loss", float(gamma)).numpy()
         logits, moved_to = made.trained(worst)
         far = float(np.sqrt(((moved_to.double().numpy() - Z) ** 2).sum(axis=1).mean()))
         away = float(np.sqrt(((worst - X) ** 2).sum(axis=1).mean()))
         reached = float(torch.nn.functional.cross_entropy(logits.double(), torch.as_tensor(y)))
-        there = iv.worst_case(made.head, Z, y, loss="cross_entropy", radii=[0.0, far], n_boot=0).loss
+        there = iv.worst_case(made.head, Z, y, loss="log_loss", radii=[0.0, far], n_boot=0).loss
         share = (reached - there[0]) / (there[1] - there[0])
         points.append([away / outside.unit, far / inside.unit, reached, there[1], share])
     return (inside.unit, inside.loss), (outside.unit, outside.loss), points
@@ -218,7 +218,7 @@ def scaled(made: Model) -> iv.LinearHead:
     """The head with all scores smaller by the factor that makes the worst case at 0.5 R least: the same decisions."""
     Z, y = made.features(SEEN)
     heads = [iv.LinearHead(made.head.weight * by, made.head.bias * by) for by in np.geomspace(0.15, 1.2, 13)]
-    return min(heads, key=lambda head: iv.worst_case(head, Z, y, loss="cross_entropy", n_boot=0).value)
+    return min(heads, key=lambda head: iv.worst_case(head, Z, y, loss="log_loss", n_boot=0).value)
 
 
 def mean_and_spread(values: np.ndarray) -> str:

@@ -135,7 +135,7 @@ def test_results_are_frozen_and_travel() -> None:
 def test_influence_results_name_their_leading_columns() -> None:
     result = InfluenceResult(
         value=-1.0,
-        shuffled=np.zeros(3),
+        null=np.zeros(3),
         pvalue=0.25,
         labels=("a", "b"),
         parameters=("dose", "age", "(intercept)"),

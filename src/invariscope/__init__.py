@@ -14,7 +14,8 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from invariscope import datasets
-from invariscope.auditing.audit import Audit, audit
+from invariscope.auditing.audit import audit
+from invariscope.auditing.record import Audit
 from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.predictions.calibration_variance import calibration_variance
@@ -24,9 +25,10 @@ from invariscope.criteria.predictions.worst_environment_risk import worst_enviro
 from invariscope.criteria.regret.regret import regret
 from invariscope.criteria.transport.transport_gap import transport_gap
 from invariscope.criteria.worst_case.worst_case import worst_case
+from invariscope.criteria.worst_case.worst_case_in_inputs import worst_case_in_inputs
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
-from invariscope.models.split import Split, split
+from invariscope.models import Split, split
 from invariscope.ratios.density_ratio import DensityRatio, density_ratio
 from invariscope.reading.read import read
 from invariscope.results import VERSION as _VERSION
@@ -63,6 +65,7 @@ __all__ = [
     "split",
     "transport_gap",
     "worst_case",
+    "worst_case_in_inputs",
     "worst_environment_risk",
 ]
 

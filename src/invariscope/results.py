@@ -77,7 +77,7 @@ class InfluenceResult(Result):
     reason in ``damping_reason``. ``solver`` says how: "dense" or "autograd", "kronecker", "cg".
     """
 
-    shuffled: NDArray[np.float64] = field(repr=False)
+    null: NDArray[np.float64] = field(repr=False)
     pvalue: float
     labels: tuple[Label, ...]
     parameters: tuple[str, ...]
@@ -117,7 +117,7 @@ class DricResult(Result):
     Arrays [a, b] are about (e = ``labels[a]``, e' = ``labels[b]``), with a last axis for classes: ``pairs`` q̂(e, e'),
     ``sigma2`` the variance of f ρ̂ over the rows of e'; ``rows`` per environment; ``overlap`` for the ratio that the
     model's terms use, described by ``ratio``. ``interval`` and ``numerator_interval`` hold the middle 95 % of bootstrap
-    samples. ``shuffled`` and ``shuffled_numerator`` are the values with rows dealt to environments at random, and
+    samples. ``null`` and ``null_numerator`` are the values with rows dealt to environments at random, and
     ``pvalue`` is the numerator's place among the latter. ``bound`` is Theorem 3.5's number, where a target was given.
     """
 
@@ -129,8 +129,8 @@ class DricResult(Result):
     overlap: Overlap
     interval: tuple[float, float] = (math.nan, math.nan)
     numerator_interval: tuple[float, float] = (math.nan, math.nan)
-    shuffled: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
-    shuffled_numerator: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
+    null: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
+    null_numerator: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     pvalue: float = math.nan
     sigma2: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     rows: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
@@ -206,12 +206,12 @@ class DricResult(Result):
 class TransportGapResult(Result):
     """Transport gap; see :func:`invariscope.transport_gap`."""
 
-    value_interval: tuple[float, float]
+    interval: tuple[float, float]
     pvalue: float
     labels: tuple[Label, ...]
     pairs: NDArray[np.float64]
     se: NDArray[np.float64] = field(repr=False)
-    interval: NDArray[np.float64] = field(repr=False)
+    pair_intervals: NDArray[np.float64] = field(repr=False)
     pair_pvalues: NDArray[np.float64] = field(repr=False)
     by_class: NDArray[np.float64] | None = field(repr=False)
     moving_class: tuple[tuple[Any, ...], ...] | None = field(repr=False)

@@ -16,7 +16,7 @@ MINUS = "−"
 #: Losses of the worst case in the middle of a sentence.
 LOSSES = {
     "zero_one": "share of wrong rows",
-    "cross_entropy": "cross-entropy",
+    "log_loss": "cross-entropy",
     "hinge": "hinge loss",
     "squared": "squared error",
 }

@@ -149,7 +149,7 @@ def test_the_audit_agrees_with_the_criteria_called_by_hand(seed: int) -> None:
     spread = (data.X - data.X.mean()) / data.X.std(ddof=0)
     fitted = LinearRegression().fit(spread, data.gain)
     head = iv.LinearHead(fitted.coef_, fitted.intercept_)
-    index = iv.influence_index(spread, data.gain, data.site, head=head, shuffles=DRAWS)
+    index = iv.influence_index(spread, data.gain, data.site, head=head, n_boot=DRAWS)
     assert found["influence_index"].value == pytest.approx(index.value, abs=1e-8)
     assert found["influence_index"].parameters[:3] == ("age", "dose", "bmi")
 
@@ -474,7 +474,7 @@ def test_seeds(seed: int) -> None:
 def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
     data = patients(seed)
     found = audited(None, data, n_boot=149, margin=50.0, alpha=1e-9)
-    assert len(found["regret"].null) == len(found["influence_index"].shuffled) == 149
+    assert len(found["regret"].null) == len(found["influence_index"].null) == 149
     assert found.state == "INVARIANT"
     assert audited(None, data, margin=50.0).state == "DIFFERENT BUT NEGLIGIBLE"
     assert (found.settings.margin, found.settings.alpha, found.settings.n_boot) == (50.0, 1e-9, 149)

@@ -24,7 +24,7 @@ def rows(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_every_criterion_with_a_ratio_is_given_the_one_asked_for(ratio: Any, seed: int) -> None:
     X, y, site = rows(seed)
     found = iv.audit(None, X, y, site, ratio=ratio, n_boot=99, seed=seed)
-    fitted = iv.density_ratio(X, site, estimator=ratio)
+    fitted = iv.density_ratio(X, site, ratio=ratio)
     by_hand = CRITERIA["transport_gap"].function(X, y, site, ratio=ratio, n_boot=99, seed=seed)
     np.testing.assert_allclose(found["transport_gap"].pairs, by_hand.pairs, rtol=1e-6, atol=1e-9)
     for name in ("dric", "transport_gap"):

@@ -652,6 +652,7 @@ def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.slow  # two processes; test_version_and_help starts one as well
 @pytest.mark.usefixtures("folder")
 def test_from_the_shell() -> None:
     options = ["--target", "days in bed", "--env", "hospital", "--features", "cholesterol", "--n-boot", "99"]

@@ -29,6 +29,7 @@ def demo(*options: str) -> Result:
     return CliRunner().invoke(main, ["demo", *options], catch_exceptions=False)
 
 
+@pytest.mark.slow  # 17,000 real rows; the demo offline is quick
 @pytest.mark.usefixtures("bikes_at_hand")
 def test_bikes_by_season() -> None:
     start = time.perf_counter()

@@ -363,6 +363,7 @@ def test_a_full_disk_leaves_the_old_model(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 # --- in a shell of its own --------------------------------------------------------------------------------------------
+@pytest.mark.slow  # a process of its own that imports torch
 @pytest.mark.usefixtures("folder")
 def test_a_terminal_shows_how_far_training_is() -> None:
     ours, theirs = pty.openpty()

@@ -50,7 +50,7 @@ def test_erm_without_environments_is_least_squares(data: Data) -> None:
     np.testing.assert_allclose(model.predict(data.X), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", ["binary", "three"])
+@pytest.mark.parametrize("target", ["binary", pytest.param("three", marks=pytest.mark.slow)])
 def test_erm_without_environments_is_logistic_regression(target: str, data: Data) -> None:
     y = getattr(data, target)
     model = InvariantClassifier("erm", **LONG).fit(data.X, y)

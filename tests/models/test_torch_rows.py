@@ -23,7 +23,7 @@ from torch.utils.data import (
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.models.split import split
+from invariscope.models import split
 from invariscope.models.torch_rows import in_memory
 
 N, D = 23, 3

@@ -61,7 +61,7 @@ def test_equals_the_criterion(task: str, seed: int) -> None:
         "multiclass": torch.exp(scores) / torch.exp(scores).sum(dim=1, keepdim=True),
     }[task].numpy()
     baseline = np.random.default_rng(seed + 1).normal(size=predictions.shape)
-    expected = iv.dric(predictions, X, env, baseline=baseline, ratio=densities_at, resamples=0)
+    expected = iv.dric(predictions, X, env, baseline=baseline, ratio=densities_at, n_boot=0)
     found = dric_penalty(logits, targets, log_densities=log_densities(rows), task=task)
     assert float(found) == pytest.approx(expected.numerator, rel=1e-12)
     divided = dric_penalty(
@@ -145,7 +145,7 @@ def test_baseline_of_the_paper_scores_one(task: str, seed: int) -> None:
     else:
         design = np.column_stack([np.ones(len(X)), X])
         baseline = design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    expected = iv.dric(baseline, X, env, baseline=baseline, ratio="gaussian", resamples=0, seed=seed)
+    expected = iv.dric(baseline, X, env, baseline=baseline, ratio="gaussian", n_boot=0, seed=seed)
     assert fitted.denominator == pytest.approx(expected.numerator, rel=1e-4)
     batch = Batch(
         tuple(torch.from_numpy(part) for part in linear_scores(rows, targets, task)),
@@ -161,7 +161,7 @@ def test_log_densities_are_those_of_the_density_ratio(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = [rng.normal(size=(60, 3)), rng.normal(size=(80, 3)) + 0.5]
     found = log_densities_of(rows, "gaussian", seed)
-    expected = iv.density_ratio(np.concatenate(rows), np.repeat([0, 1], [60, 80]), estimator="gaussian", seed=seed)
+    expected = iv.density_ratio(np.concatenate(rows), np.repeat([0, 1], [60, 80]), ratio="gaussian", seed=seed)
     np.testing.assert_array_equal(np.concatenate(found), expected.at_rows)
     assert [part.shape for part in found] == [(60, 2), (80, 2)]
 

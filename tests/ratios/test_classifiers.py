@@ -37,7 +37,7 @@ def shifted(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_overconfidence_and_preference_are_taken_back(seed: int) -> None:
     X, code = shifted(5000, seed)
-    ratio = iv.density_ratio(X, code, estimator=Exaggerates())
+    ratio = iv.density_ratio(X, code, ratio=Exaggerates())
     assert ratio._fit.temperature == pytest.approx(1 / 3, rel=0.1)
     grid = np.linspace(-1, 2, 20)[:, None]
     np.testing.assert_allclose(ratio.log(grid, 1, 0), grid[:, 0] - 0.5, atol=0.2)
@@ -65,7 +65,7 @@ def test_calibration_is_the_minimum_of_the_loss(seed: int) -> None:
 def test_a_classifier_that_remembers_rows_is_judged_on_others(seed: int) -> None:
     """A full tree is always right about rows it saw; alike environments must still have ratio one."""
     X, code = np.random.default_rng(seed).normal(size=(900, 2)), np.repeat([0, 1], 450)
-    ratio = iv.density_ratio(X, code, estimator=DecisionTreeClassifier(random_state=0))
+    ratio = iv.density_ratio(X, code, ratio=DecisionTreeClassifier(random_state=0))
     assert np.abs(ratio.at_rows[:, 0] - ratio.at_rows[:, 1]).mean() < 0.3
     assert abs(np.mean(ratio.at_rows[code == 0, 0] - ratio.at_rows[code == 0, 1])) < 0.15
 
@@ -73,7 +73,7 @@ def test_a_classifier_that_remembers_rows_is_judged_on_others(seed: int) -> None
 def test_an_environment_missing_from_a_fold_is_not_fatal(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, code = rng.normal(size=(102, 2)), np.repeat([0, 1, 2], [50, 50, 2])
-    ratio = iv.density_ratio(X, code, estimator=DecisionTreeClassifier(max_depth=2, random_state=0))
+    ratio = iv.density_ratio(X, code, ratio=DecisionTreeClassifier(max_depth=2, random_state=0))
     assert np.isfinite(ratio.at_rows).all()
     assert SMALLEST > 0
 
@@ -83,14 +83,15 @@ def test_weights_are_passed_on(seed: int) -> None:
     counts = np.where((code == 1) & (X[:, 0] > 1), 5.0, 1.0)
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     plain, weighted = (
-        iv.density_ratio(X, code, estimator=tree),
-        iv.density_ratio(X, code, estimator=tree, weight=counts),
+        iv.density_ratio(X, code, ratio=tree),
+        iv.density_ratio(X, code, ratio=tree, weight=counts),
     )
     # the rows above 1 are counted five times: below 1, the second environment has a third of its share left
     assert weighted.log([[0.5]], 1, 0)[0] < plain.log([[0.5]], 1, 0)[0] - 0.5
     assert len(plain._fit.models) == FOLDS
 
 
+@pytest.mark.slow  # seven fits of the network, whose quick tests are those of scikit-learn's
 def test_the_network_of_the_paper_in_torch(seed: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     from invariscope.ratios.torch_network import TorchNetwork
@@ -103,6 +104,6 @@ def test_the_network_of_the_paper_in_torch(seed: int) -> None:
     again = TorchNetwork(seed=1).fit(X, code)
     np.testing.assert_array_equal(network.predict_proba(X), again.predict_proba(X))
     grid = np.linspace(-1, 2, 20)[:, None]
-    ratio = iv.density_ratio(X, code, estimator="mlp")
+    ratio = iv.density_ratio(X, code, ratio="mlp")
     assert "TorchNetwork" in ratio.description
     assert np.abs(ratio.log(grid, 1, 0) - (grid[:, 0] - 0.5)).mean() < 0.2

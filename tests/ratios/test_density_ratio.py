@@ -16,8 +16,12 @@ from invariscope.ratios.density_ratio import ratio_for
 from invariscope.ratios.estimators import ESTIMATORS
 
 KERNELS = ["ulsif", "rulsif", "kliep", "kmm"]
-FAST = [name for name in ESTIMATORS if name not in ("mlp", "forest", "boosting")]
-every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
+FITTED_LONG = ("mlp", "forest", "boosting")
+FAST = [name for name in ESTIMATORS if name not in FITTED_LONG]
+# trees and networks take up to seconds a fit: of the quick tests they are in one, test_the_very_same_rows
+every_estimator = pytest.mark.parametrize(
+    "estimator", [pytest.param(name, marks=[pytest.mark.slow] * (name in FITTED_LONG)) for name in ESTIMATORS]
+)
 
 
 def three(seed: int, n: int = 150, gap: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
@@ -31,7 +35,7 @@ def three(seed: int, n: int = 150, gap: float = 0.6) -> tuple[np.ndarray, np.nda
 @every_estimator
 def test_ratios_compose_exactly(estimator: str, seed: int) -> None:
     X, site = three(seed)
-    ratio = iv.density_ratio(X, site, estimator=estimator)
+    ratio = iv.density_ratio(X, site, ratio=estimator)
     assert ratio.labels == ("Bern", "Oslo", "Rome")
     assert ratio.description
     new = np.random.default_rng(seed + 1).normal(size=(50, 2))
@@ -48,25 +52,25 @@ def test_a_shift_of_the_mean_is_seen_the_right_way_round(estimator: str, seed: i
     rng = np.random.default_rng(seed)
     X, code = np.concatenate([rng.normal(size=(1000, 1)), 1 + rng.normal(size=(1000, 1))]), np.repeat([0, 1], 1000)
     grid = np.linspace(-1, 2, 31)[:, None]
-    wrong = iv.density_ratio(X, code, estimator=estimator).log(grid, 1, 0) - (grid[:, 0] - 0.5)
+    wrong = iv.density_ratio(X, code, ratio=estimator).log(grid, 1, 0) - (grid[:, 0] - 0.5)
     assert np.abs(wrong).mean() < 0.4  # against 0.77 of no ratio at all, and more of one the wrong way round
 
 
 @every_estimator
 def test_environments_that_are_alike_have_ratio_one(estimator: str, seed: int) -> None:
     X, code = np.random.default_rng(seed).normal(size=(1600, 3)), np.repeat([0, 1], 800)
-    ratio = iv.density_ratio(X, code, estimator=estimator)
+    ratio = iv.density_ratio(X, code, ratio=estimator)
     assert np.abs(ratio.log(X, 0, 1)).mean() < 0.2
     assert ratio.overlap.verdicts == ("good", "good")
     assert np.all(ratio.overlap.effective > 0.8)
     np.testing.assert_allclose(ratio.overlap.mean_ratio, 1.0, atol=0.1)
 
 
-@every_estimator
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_very_same_rows_have_ratio_one(estimator: str, seed: int) -> None:
     half = np.random.default_rng(seed).normal(size=(400, 2))
     X, code = np.concatenate([half, half]), np.repeat([0, 1], 400)
-    assert np.abs(iv.density_ratio(X, code, estimator=estimator).log(X, 0, 1)).mean() < 0.12
+    assert np.abs(iv.density_ratio(X, code, ratio=estimator).log(X, 0, 1)).mean() < 0.12
 
 
 @every_estimator
@@ -74,7 +78,7 @@ def test_disjoint_environments_are_reported_and_stay_finite(estimator: str, seed
     rng = np.random.default_rng(seed)
     code = np.repeat([0, 1, 2], 150)
     X = rng.normal(size=(450, 2)) + np.array([0.0, 0.1, 1000.0])[code][:, None]
-    ratio = iv.density_ratio(X, code, estimator=estimator)
+    ratio = iv.density_ratio(X, code, ratio=estimator)
     assert np.isfinite(ratio.at_rows).all()
     assert np.isfinite(ratio.overlap.effective).all()
     assert ratio.overlap.pair_verdicts[0][2] == ratio.overlap.pair_verdicts[2][0] == "none"
@@ -86,7 +90,7 @@ def test_disjoint_environments_are_reported_and_stay_finite(estimator: str, seed
 @every_estimator
 def test_the_same_seed_gives_the_same_ratio(estimator: str, seed: int) -> None:
     X, site = three(seed, n=60)
-    one, other = (iv.density_ratio(X, site, estimator=estimator, seed=3) for _ in range(2))
+    one, other = (iv.density_ratio(X, site, ratio=estimator, seed=3) for _ in range(2))
     np.testing.assert_array_equal(one.at_rows, other.at_rows)
     np.testing.assert_array_equal(one.log(X, "Bern", "Rome"), other.log(X, "Bern", "Rome"))
 
@@ -104,7 +108,7 @@ def test_folds_judge_rows_by_fits_that_did_not_see_them(estimator: str, seed: in
 
     for k in range(5):
         X = rng.normal(size=(160, 15))
-        fitted, held_out = (iv.density_ratio(X, code, estimator=estimator, folds=folds) for folds in (0, 5))
+        fitted, held_out = (iv.density_ratio(X, code, ratio=estimator, folds=folds) for folds in (0, 5))
         seen[k], unseen[k] = advantage(fitted), advantage(held_out)
     assert seen.mean() > 0.02
     assert unseen.mean() < 0.7 * seen.mean() + 0.05
@@ -138,10 +142,10 @@ def test_singular_directions_first(seed: int) -> None:
     code = np.repeat([0, 1], 300)
     X = rng.normal(size=(600, 4)) @ rng.normal(size=(4, 30)) * 3 + rng.normal(size=(600, 30)) * 0.1
     X[code == 1] += 0.5 * X[:1]
-    reduced = iv.density_ratio(X, code, svd=4, estimator="gaussian")  # which does not mind the sign of a direction
+    reduced = iv.density_ratio(X, code, svd=4, ratio="gaussian")  # which does not mind the sign of a direction
     centred = X - X.mean(axis=0)
     scores = centred @ np.linalg.svd(centred, full_matrices=False)[2][:4].T
-    by_hand = iv.density_ratio(scores, code, estimator="gaussian")
+    by_hand = iv.density_ratio(scores, code, ratio="gaussian")
     np.testing.assert_allclose(reduced.log(X, 0, 1), by_hand.log(scores, 0, 1), atol=1e-6)
     assert iv.density_ratio(X, code, svd=100).log(X, 0, 1) == pytest.approx(iv.density_ratio(X, code).log(X, 0, 1))
     with pytest.raises(iv.InputError, match="svd is 0"):
@@ -150,8 +154,8 @@ def test_singular_directions_first(seed: int) -> None:
 
 def test_any_classifier_will_do(seed: int) -> None:
     X, site = three(seed, n=800)
-    found = iv.density_ratio(X, site, estimator=QuadraticDiscriminantAnalysis())
-    expected = iv.density_ratio(X, site, estimator="gaussian")
+    found = iv.density_ratio(X, site, ratio=QuadraticDiscriminantAnalysis())
+    expected = iv.density_ratio(X, site, ratio="gaussian")
     assert np.abs(found.log(X, "Oslo", "Bern") - expected.log(X, "Oslo", "Bern")).mean() < 0.15
     assert "QuadraticDiscriminantAnalysis" in found.description
 
@@ -178,18 +182,18 @@ def test_mistakes_are_named(seed: int) -> None:
     with pytest.raises(iv.InputError, match='no environment "Paris": there are Bern, Oslo, Rome'):
         ratio.log(X, "Bern", "Paris")
     with pytest.raises(iv.InputError, match='estimator "forrest" is unknown: there are logistic, '):
-        iv.density_ratio(X, site, estimator="forrest")
+        iv.density_ratio(X, site, ratio="forrest")
     with pytest.raises(iv.InputError, match="LinearSVC is no classifier with probabilities"):
-        iv.density_ratio(X, site, estimator=LinearSVC())
+        iv.density_ratio(X, site, ratio=LinearSVC())
     with pytest.raises(iv.InputError, match="rows to judge have 3 columns, but the ratio was fitted on 2"):
         ratio.log(np.ones((4, 3)), "Bern", "Oslo")
     with pytest.raises(iv.InputError, match="QuadraticDiscriminantAnalysis cannot be fitted with weights"):
-        iv.density_ratio(X, site, estimator=QuadraticDiscriminantAnalysis(), weight=np.ones(len(X)) * 2)
+        iv.density_ratio(X, site, ratio=QuadraticDiscriminantAnalysis(), weight=np.ones(len(X)) * 2)
     for folds in (-1, 1, "5"):
         with pytest.raises(iv.InputError, match=f"folds is {folds!r}: give 0 for none, or at least 2"):
             iv.density_ratio(X, site, folds=folds)
     with pytest.raises(iv.InputError, match=r"LogisticRegression is a class, .*LogisticRegression\(\)"):
-        iv.density_ratio(X, site, estimator=LogisticRegression)
+        iv.density_ratio(X, site, ratio=LogisticRegression)
     holes = X[:5].copy()
     holes[2, 1] = np.nan
     with pytest.raises(iv.InputError, match='column "x1" of the rows to judge has missing or infinite values'):
@@ -207,5 +211,5 @@ def test_frames_keep_their_order(seed: int) -> None:
     np.testing.assert_array_equal(one.log(frame[["b", "a"]], "Bern", "Oslo"), one.log(frame, "Bern", "Oslo"))
     assert repr(one).startswith("<DensityRatio by logistic regression on a ")
     classifier = LogisticRegression()
-    assert iv.density_ratio(frame, site, estimator=classifier).at_rows.shape == (len(X), 3)
+    assert iv.density_ratio(frame, site, ratio=classifier).at_rows.shape == (len(X), 3)
     assert not hasattr(classifier, "coef_")  # the user's own object is left alone

@@ -36,7 +36,7 @@ def test_exact_for_normal_environments(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = np.concatenate([rng.normal(size=(20_000, 3)), 0.2 + np.sqrt(1.5) * rng.normal(size=(20_000, 3))])
     truth = 0.5 * np.sum((X - 0.2) ** 2 / 1.5 - X**2 + np.log(1.5), axis=1)
-    found = iv.density_ratio(X, np.repeat(["p", "q"], 20_000), estimator="gaussian").log(X, "p", "q")
+    found = iv.density_ratio(X, np.repeat(["p", "q"], 20_000), ratio="gaussian").log(X, "p", "q")
     assert np.abs(found - truth).mean() < 0.05
     assert np.abs(truth).mean() > 0.4
 
@@ -44,12 +44,12 @@ def test_exact_for_normal_environments(seed: int) -> None:
 def test_an_environment_smaller_than_its_columns(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, code = rng.normal(size=(205, 10)), np.repeat([0, 1], [5, 200])
-    assert np.isfinite(iv.density_ratio(X, code, estimator="gaussian").at_rows).all()
+    assert np.isfinite(iv.density_ratio(X, code, ratio="gaussian").at_rows).all()
 
 
 def test_columns_that_depend_on_each_other(seed: int) -> None:
     x = np.random.default_rng(seed).normal(size=(200, 1))
     code = np.repeat([0, 1], 100)
-    twice = iv.density_ratio(np.hstack([x, 2 * x + 1]), code, estimator="gaussian")
-    once = iv.density_ratio(x, code, estimator="gaussian")
+    twice = iv.density_ratio(np.hstack([x, 2 * x + 1]), code, ratio="gaussian")
+    once = iv.density_ratio(x, code, ratio="gaussian")
     np.testing.assert_allclose(twice.log(np.hstack([x, 2 * x + 1]), 0, 1), once.log(x, 0, 1), atol=0.05)

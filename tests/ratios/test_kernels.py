@@ -197,7 +197,7 @@ def test_tiny_environments_do_not_stop_it(fit: Estimator, seed: int) -> None:
 @pytest.mark.parametrize("name", ["ulsif", "rulsif", "kliep", "kmm"])
 def test_through_the_front_door(name: str, seed: int) -> None:
     data = overlap_dial(0.7, n=2000, d=2, seed=seed, law="normal")
-    ratio = density_ratio(data.X, data.env, estimator=name, seed=seed)
+    ratio = density_ratio(data.X, data.env, ratio=name, seed=seed)
     truth = data.truth["log_ratio"](data.X, "A", "B")
     error = np.abs(ratio.log(data.X, "A", "B") - truth)
     assert np.mean(error) < 0.3 * np.abs(truth).mean() + 0.02
@@ -206,5 +206,5 @@ def test_through_the_front_door(name: str, seed: int) -> None:
 
 def test_many_columns_are_warned_of(seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(120, 20))
-    ratio = density_ratio(X, np.repeat([0, 1], 60), estimator="ulsif")
+    ratio = density_ratio(X, np.repeat([0, 1], 60), ratio="ulsif")
     assert any("In 20 columns Gaussian bumps see little" in note for note in ratio.notes)

@@ -15,7 +15,7 @@ def row_loss(prediction: float | Sequence[float], outcome: float, loss: str) -> 
         return (prediction - outcome) ** 2
     if loss == "absolute":
         return abs(prediction - outcome)
-    if loss == "log":
+    if loss == "log_loss":
         return -math.log(prediction[int(outcome)])
     best = 0
     for k in range(len(prediction)):

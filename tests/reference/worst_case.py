@@ -27,7 +27,7 @@ def zero_one(scores: np.ndarray, y: int) -> float:
     return float(max(scores[k] for k in range(len(scores)) if k != y) >= scores[y] - 1e-9)
 
 
-LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "hinge": hinge, "zero_one": zero_one}
+LOSSES: dict[str, Loss] = {"log_loss": cross_entropy, "hinge": hinge, "zero_one": zero_one}
 
 
 def supremum(loss: Loss, W: np.ndarray, b: np.ndarray, z: np.ndarray, y: int, gamma: float) -> float:
@@ -79,7 +79,7 @@ def losses_at(name: str, W: np.ndarray, b: np.ndarray, places: np.ndarray, y: np
     scores = places @ W.T + b
     own = np.take_along_axis(scores, y[:, None, None], axis=2)[..., 0]
     others = np.where(np.arange(len(W)) == y[:, None, None], -np.inf, scores).max(axis=2)
-    if name == "cross_entropy":
+    if name == "log_loss":
         return logsumexp(scores, axis=2) - own
     return np.maximum(0.0, 1.0 + others - own) if name == "hinge" else (others >= own - 1e-9).astype(float)
 

@@ -69,12 +69,12 @@ def transport_of(labels: Sequence[Any], overlap: Overlap, task: str = "binary", 
     gap[np.array(overlap.pair_verdicts) == "none"] = np.nan
     given: dict[str, Any] = {
         "value": 0.31,
-        "value_interval": (0.12, 0.55),
+        "interval": (0.12, 0.55),
         "pvalue": 0.001,
         "labels": tuple(labels),
         "pairs": gap,
         "se": np.where(np.isnan(gap), np.nan, 0.02),
-        "interval": np.stack([gap - 0.04, gap + 0.04], axis=2),
+        "pair_intervals": np.stack([gap - 0.04, gap + 0.04], axis=2),
         "pair_pvalues": np.where(np.isnan(gap), np.nan, np.where(np.abs(gap) > 0.1, 0.004, 0.3)),
         "by_class": None,
         "moving_class": None,
@@ -139,7 +139,7 @@ def build(
         ),
         "influence_index": InfluenceResult(
             value=-1.2,
-            shuffled=rng.normal(-3.0, 0.2, 999),
+            null=rng.normal(-3.0, 0.2, 999),
             pvalue=pvalue,
             labels=labels,
             parameters=tuple(columns),
@@ -148,7 +148,7 @@ def build(
             eigenvalues=np.linspace(1, 0.1, width),
             damping=1e-3,
             rank=width,
-            loss="logistic",
+            loss="log_loss",
         ),
         "dric": DricResult(
             value=0.83,
@@ -159,7 +159,7 @@ def build(
             pairs=pairs,
             overlap=overlap,
             interval=(0.61, 1.12),
-            shuffled=np.linspace(0.1, 0.5, 201),
+            null=np.linspace(0.1, 0.5, 201),
         ),
         "transport_gap": transport_of(labels, overlap, task),
     }

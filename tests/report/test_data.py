@@ -235,7 +235,7 @@ def test_no_drivers_without_a_difference(build_audit: Build) -> None:
 def test_cloud_is_the_histogram_of_all_finite_shuffles(audit: SimpleNamespace, seed: int) -> None:
     shuffled = np.random.default_rng(seed).normal(-3, 0.2, 500)
     found = findings.cloud(
-        replaced(audit, "influence_index", shuffled=np.append(shuffled, [-np.inf, np.nan]), pvalue=0.013)
+        replaced(audit, "influence_index", null=np.append(shuffled, [-np.inf, np.nan]), pvalue=0.013)
     )
     assert found is not None
     assert found.counts.sum() == found.draws == 500
@@ -259,7 +259,7 @@ def test_pull_names_the_furthest_environment(audit: SimpleNamespace) -> None:
     assert found.pull == "Switzerland stands furthest out; the pull is mostly on cholesterol."
 
 
-@pytest.mark.parametrize("changes", [{"value": -math.inf}, {"value": math.nan}, {"shuffled": np.array([])}])
+@pytest.mark.parametrize("changes", [{"value": -math.inf}, {"value": math.nan}, {"null": np.array([])}])
 def test_no_cloud_without_numbers(audit: SimpleNamespace, changes: dict[str, object]) -> None:
     assert findings.cloud(replaced(audit, "influence_index", **changes)) is None
 
@@ -282,7 +282,7 @@ def test_criteria_as_text(audit: SimpleNamespace) -> None:
 
 
 def test_dric_without_interval_and_shuffles(audit: SimpleNamespace) -> None:
-    replaced(audit, "dric", interval=(math.nan, math.nan), shuffled=np.empty(0))
+    replaced(audit, "dric", interval=(math.nan, math.nan), null=np.empty(0))
     row = next(row for row in record.criteria(audit) if row.name == "dric")
     assert (row.interval, row.detail) == ("", "log10 −0.081")
 

@@ -47,10 +47,10 @@ def test_everything_at_a_glance(audit: SimpleNamespace) -> None:
 
 
 def test_the_baseline_itself_has_no_interval_to_show(audit: SimpleNamespace) -> None:
-    same = {"value": 1.0, "interval": (1.0, 1.0 + 1e-12), "shuffled": np.ones(99)}
+    same = {"value": 1.0, "interval": (1.0, 1.0 + 1e-12), "null": np.ones(99)}
     audit.results["dric"] = dataclasses.replace(audit.results["dric"], **same)
     assert "DRIC 1.0 (the page says what it can tell), V" in " ".join(shown(audit).split())
-    audit.results["dric"] = dataclasses.replace(audit.results["dric"], interval=(math.nan,) * 2, shuffled=np.empty(0))
+    audit.results["dric"] = dataclasses.replace(audit.results["dric"], interval=(math.nan,) * 2, null=np.empty(0))
     assert "DRIC 1.0 (the page says what it can tell), V" in " ".join(shown(audit).split())
 
 

@@ -20,7 +20,7 @@ def with_gaps(audit: SimpleNamespace, gaps: Any, half: float = 0.04, **changes: 
     gaps = np.array(gaps, float)
     given = {
         "pairs": gaps,
-        "interval": np.stack([gaps - half, gaps + half], axis=2),
+        "pair_intervals": np.stack([gaps - half, gaps + half], axis=2),
         "pair_pvalues": np.where(np.isnan(gaps), NAN, np.where(np.abs(gaps) > half, 0.01, 0.4)),
     }
     result = dataclasses.replace(audit.results["transport_gap"], **(given | changes))
@@ -42,7 +42,7 @@ def test_pairs_hold_the_numbers_of_the_result(audit: SimpleNamespace) -> None:
     pair = gaps.pairs[0][2]  # Cleveland's mean, Switzerland's relation
     assert pair is not None
     assert (pair.moved, pair.borrowed, pair.gap) == ("Cleveland", "Switzerland", result.pairs[0, 2])
-    assert pair.interval == tuple(result.interval[0, 2])
+    assert pair.interval == tuple(result.pair_intervals[0, 2])
     assert (pair.pvalue, pair.sure) == (0.004, True)
     assert (pair.effective, pair.rows, pair.overlap) == (0.25 * 123, 123, "weak")
     assert (pair.mean_ratio, pair.largest, pair.beyond_cap) == (0.97, 0.08, 0.013)
@@ -143,11 +143,11 @@ def test_an_interval_that_crosses_zero_keeps_its_signs(build_audit: Build) -> No
 
 def test_a_gap_without_an_interval_is_told_without(build_audit: Build) -> None:
     nothing = np.full((2, 2, 2), NAN)
-    audit = with_gaps(build_audit(labels="ab"), [[0, -0.12], [0, 0]], interval=nothing)
+    audit = with_gaps(build_audit(labels="ab"), [[0, -0.12], [0, 0]], pair_intervals=nothing)
     gaps, _ = found(audit)
     assert gaps.finding.endswith("mean disease would be 12 points lower")
     assert gaps.told(gaps.ranked[0]) == "a with the relation of b: −12 points, p = 0.010"
-    calm, _ = found(with_gaps(audit, [[0, 0.02], [0, 0]], interval=nothing))
+    calm, _ = found(with_gaps(audit, [[0, 0.02], [0, 0]], pair_intervals=nothing))
     assert calm.finding.endswith("by more than 2.0 points (95 %)")
 
 

@@ -42,7 +42,7 @@ def result(of: str = "zero_one", *, apart: Sequence[float] = (), names: Sequence
 
 @pytest.fixture
 def curved(audit: SimpleNamespace) -> SimpleNamespace:
-    others = {name: result(name) for name in ("cross_entropy", "hinge")}
+    others = {name: result(name) for name in ("log_loss", "hinge")}
     audit.results["worst_case"] = result(
         apart=[0.4, 0.0, 2.0, 1.0], names=["Cleveland", "Hungary", "Switzerland", "Long <b>Beach"], others=others
     )
@@ -144,7 +144,7 @@ def test_the_terminal_says_it_in_one_line(curved: SimpleNamespace) -> None:
 
 
 def in_inputs(**changes: Any) -> InputWorstCaseResult:
-    curve = result("cross_entropy")
+    curve = result("log_loss")
     given = {field.name: getattr(curve, field.name) for field in dataclasses.fields(curve)}
     points = {"moved": [0.6, 0.2], "reached": [1.25, 0.75], "representation": [1.5, 1.0]}
     arrays = {name: np.array(values) for name, values in points.items()}

@@ -173,7 +173,9 @@ def everything(X: Any, y: Any, env: Any, weight: Any) -> list[Any]:
     return arrays
 
 
-@pytest.mark.parametrize(("classes", "weighted"), [(0, False), (0, True), (2, True), (3, False)])
+@pytest.mark.parametrize(
+    ("classes", "weighted"), [(0, False), (0, True), (2, True), pytest.param(3, False, marks=pytest.mark.slow)]
+)
 def test_the_number_of_threads_changes_no_bit(
     classes: int, weighted: bool, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -235,7 +235,7 @@ def rejection_row(name: str, draw: Callable[[int], Synthetic], runs: int, rng: n
     for _ in range(runs):
         data, seed = draw(int(rng.integers(2**32))), int(rng.integers(2**32))
         score.append(regret(data.X, data.y, data.env, folds=2, n_boot=299, seed=seed).pvalue)
-        shuffle.append(influence_index(data.X, data.y, data.env, shuffles=299, seed=seed).pvalue)
+        shuffle.append(influence_index(data.X, data.y, data.env, n_boot=299, seed=seed).pvalue)
     return f"| {name} | {np.mean(np.array(score) <= 0.05):.1%} | {np.mean(np.array(shuffle) <= 0.05):.1%} |"
 
 

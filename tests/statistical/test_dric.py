@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.stats import kstest
 
 from invariscope.criteria.dric.dric import dric
 from invariscope.datasets.synthetic.linear_sem import linear_sem
 from tests.statistical.bands import band
-
-pytestmark = pytest.mark.statistical
 
 
 def test_p_values_are_uniform_when_environments_are_exchangeable(seed: int) -> None:
@@ -20,7 +17,7 @@ def test_p_values_are_uniform_when_environments_are_exchangeable(seed: int) -> N
     pvalues = []
     for run in range(runs):
         X = rng.normal(size=(150, 2))
-        found = dric(X[:, 0] + 0.5 * X[:, 1] ** 2, X, env, baseline=X[:, 0], resamples=shuffles, seed=run)
+        found = dric(X[:, 0] + 0.5 * X[:, 1] ** 2, X, env, baseline=X[:, 0], n_boot=shuffles, seed=run)
         pvalues.append(found.pvalue)
     rate = np.mean(np.array(pvalues) <= 0.1)
     assert abs(rate - 0.1) <= band(0.1, runs)
@@ -35,7 +32,7 @@ def test_environments_that_lie_apart_are_found(seed: int) -> None:
     env = np.repeat([0, 1], 150)
     for run in range(8):
         X = rng.normal(size=(300, 1)) + 3.0 * env[:, None]
-        found = dric(X[:, 0], X, env, baseline=X[:, 0], resamples=39, seed=run)
+        found = dric(X[:, 0], X, env, baseline=X[:, 0], n_boot=39, seed=run)
         assert found.pvalue == 1 / 40
 
 
@@ -53,7 +50,7 @@ def test_with_the_true_ratio_the_numerator_vanishes_like_one_over_n(seed: int) -
         for _ in range(200):
             x = rng.normal(size=(2 * n, 2)) + np.outer(mean[env], [1.0, 0.0])
             f = np.column_stack([x[:, 0], x[:, 0] * x[:, 1] + x[:, 1]])[:, column]
-            found.append(dric(f, x, env, baseline=f, ratio=truth, resamples=0).numerator)
+            found.append(dric(f, x, env, baseline=f, ratio=truth, n_boot=0).numerator)
         return float(np.mean(found))
 
     for column in (0, 1):
@@ -69,7 +66,7 @@ def test_the_interval_holds_the_value_of_another_sample(seed: int) -> None:
             linear_sem("FEU", n=200, dim=2, environments=(1.0, 1.5), seed=seed + 1000 * run + k) for k in (1, 2)
         )
         found, again = (
-            dric(data.X[:, :2].sum(axis=1), data.X, data.env, baseline=data.X.sum(axis=1), resamples=draws)
+            dric(data.X[:, :2].sum(axis=1), data.X, data.env, baseline=data.X.sum(axis=1), n_boot=draws)
             for data, draws in ((one, 39), (other, 0))
         )
         inside += found.interval[0] <= again.value <= found.interval[1]

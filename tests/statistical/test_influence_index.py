@@ -16,9 +16,6 @@ from invariscope.datasets.synthetic.nulls import null_same_law
 from invariscope.heads.linear_head import LinearHead
 from tests.statistical.bands import band
 
-pytestmark = pytest.mark.statistical
-
-
 WORLDS = {
     "squared": ({"n": 200, "d": 4}, {}),
     "squared, imbalanced, five environments": ({"n": (50, 100, 200, 400, 800), "d": 2, "environments": 5}, {}),
@@ -40,10 +37,10 @@ def test_p_values_are_uniform_and_v_is_one_of_its_shuffles(name, seed):
     for _ in range(runs):
         data = null_same_law(**law, seed=int(rng.integers(2**32)))
         result = influence_index(
-            data.X, data.y, data.env, damping=0.0, shuffles=199, seed=int(rng.integers(2**32)), **options
+            data.X, data.y, data.env, damping=0.0, n_boot=199, seed=int(rng.integers(2**32)), **options
         )
         pvalues.append(result.pvalue)
-        distances.append((result.value - result.shuffled.mean()) / result.shuffled.std())
+        distances.append((result.value - result.null.mean()) / result.null.std())
     rate = np.mean(np.array(pvalues) <= 0.05)
     assert 0.02 - band(0.02, runs) <= rate <= 0.08 + band(0.08, runs)
     # largest distance from uniform: exceeded by chance once in 10,000 times; p-values are multiples of 1/200
@@ -60,7 +57,7 @@ def test_auto_damping_keeps_the_size(seed):
     for _ in range(runs):
         data = null_same_law(n=150, d=4, seed=int(rng.integers(2**32)))
         result = influence_index(
-            data.X * [1.0, 1.0, 0.02, 0.005], data.y, data.env, shuffles=199, seed=int(rng.integers(2**32))
+            data.X * [1.0, 1.0, 0.02, 0.005], data.y, data.env, n_boot=199, seed=int(rng.integers(2**32))
         )
         assert result.damping > 0
         found.append(result.pvalue)
@@ -74,7 +71,7 @@ def test_power_where_slopes_differ(seed):
     for _ in range(runs):
         data = null_same_law(n=300, d=3, seed=int(rng.integers(2**32)))
         y = data.y + 0.4 * (data.env - 1) * data.X[:, 0]
-        found.append(influence_index(data.X, y, data.env, shuffles=199, seed=int(rng.integers(2**32))).pvalue)
+        found.append(influence_index(data.X, y, data.env, n_boot=199, seed=int(rng.integers(2**32))).pvalue)
     assert np.mean(np.array(found) <= 0.05) >= 0.9
 
 
@@ -83,8 +80,8 @@ def test_all_columns_of_the_structural_equations_pull_the_head_apart(setting, se
     rng = np.random.default_rng(seed)
     for _ in range(10):
         data = linear_sem(setting, n=1000, seed=int(rng.integers(2**32)))
-        result = influence_index(data.X, data.y, data.env, shuffles=199)
-        assert result.value > result.shuffled.max()
+        result = influence_index(data.X, data.y, data.env, n_boot=199)
+        assert result.value > result.null.max()
         assert result.pvalue == pytest.approx(1 / 200)
 
 
@@ -107,9 +104,7 @@ def test_under_a_penalty_p_values_are_uniform_for_a_head_that_does_not_know_the_
     found = []
     for _ in range(runs):
         data = null_same_law(n=(150, 200, 300), d=2, task="binary", seed=int(rng.integers(2**32)))
-        result = influence_index(
-            data.X, data.y, data.env, shuffles=99, seed=int(rng.integers(2**32)), **PENALISED[name]
-        )
+        result = influence_index(data.X, data.y, data.env, n_boot=99, seed=int(rng.integers(2**32)), **PENALISED[name])
         found.append(result.pvalue)
     rate = np.mean(np.array(found) <= 0.05)
     assert 0.02 - band(0.02, runs) <= rate <= 0.08 + band(0.08, runs)
@@ -124,7 +119,7 @@ def test_under_a_penalty_fitted_heads_reject_no_more_than_they_should(penalty, w
     for _ in range(runs):
         data = null_same_law(n=200, d=3, seed=int(rng.integers(2**32)))
         result = influence_index(
-            data.X, data.y, data.env, penalty=penalty, penalty_weight=weight, shuffles=99, seed=int(rng.integers(2**32))
+            data.X, data.y, data.env, penalty=penalty, penalty_weight=weight, n_boot=99, seed=int(rng.integers(2**32))
         )
         found.append(result.pvalue)
     assert np.mean(np.array(found) <= 0.05) <= 0.08 + band(0.08, runs)

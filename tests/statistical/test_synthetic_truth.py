@@ -25,8 +25,6 @@ from invariscope.datasets.synthetic.overlap import overlap_dial
 from invariscope.datasets.synthetic.synthetic import Synthetic
 from tests.reference import structural
 
-pytestmark = pytest.mark.statistical
-
 Floats = NDArray[np.float64]
 MANY = 70_000  # rows per environment, where there are three
 FIVE = 42_000  # and where there are five
@@ -119,7 +117,7 @@ def test_pooled_coefficients_and_their_index_are_the_stated_ones(
     data = linear(setting, n, seed)
     coefficients, errors = least_squares(data.X, data.y)
     assert np.all(np.abs(coefficients - data.truth["erm"]) < BAND * errors)
-    found = influence_index(data.X, data.y, data.env, damping=0.0, shuffles=99)
+    found = influence_index(data.X, data.y, data.env, damping=0.0, n_boot=99)
     assert abs(found.value - data.truth["V"]) < 0.1  # one standard deviation is 0.010 to 0.016
 
 
@@ -251,7 +249,7 @@ def test_network_truths(weights: str, seed: int) -> None:
         assert np.all(np.abs(head - data.truth["head"]) < BAND * errors)
         assert_mean((y - X[:, :5] @ data.truth["head"]) ** 2, data.truth["invariant_risk"][label])
         assert_mean((y - X @ data.truth["erm"]) ** 2, data.truth["erm_risk"][label])
-    index = influence_index(data.X, data.y, data.env, damping=0.0, shuffles=99)
+    index = influence_index(data.X, data.y, data.env, damping=0.0, n_boot=99)
     assert abs(index.value - data.truth["V"]) < 0.08  # one standard deviation is 0.009 to 0.012
     assert abs(regret(data.X[:, data.invariant], data.y, data.env, n_boot=99).value) < 2e-4
     found = regret((data.X @ data.truth["erm"])[:, None], data.y, data.env, n_boot=99)

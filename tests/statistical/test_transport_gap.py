@@ -14,8 +14,6 @@ from tests.statistical.bands import band
 from tests.statistical.coverage_grid import World
 from tests.statistical.transport_gap_grid import NORMAL_SHIFT, SHIFT, quadratic_world, simulate, true_gaps
 
-pytestmark = pytest.mark.statistical
-
 
 # --- coverage, size and the index -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
@@ -99,6 +97,6 @@ def test_size_where_many_rows_are_equal(share, seed):
         result = transport_gap(z, y, np.repeat(np.arange(3), 300), n_boot=199)
         found += result.pvalue <= 0.05
         off = ~np.eye(3, dtype=bool)
-        covered.append(np.mean((result.interval[off, 0] <= 0) & (result.interval[off, 1] >= 0)))
+        covered.append(np.mean((result.pair_intervals[off, 0] <= 0) & (result.pair_intervals[off, 1] >= 0)))
     assert found / runs < 0.05 + band(0.05, runs)
     assert np.mean(covered) > 0.95 - band(0.95, runs)

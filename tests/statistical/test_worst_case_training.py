@@ -16,8 +16,6 @@ import invariscope as iv
 from examples.worst_case import SEEN, UNSEEN, Model, both_spaces, fitted
 from invariscope.objectives import Objective, WorstCase, objective_of
 
-pytestmark = pytest.mark.statistical
-
 MODELS = 2
 STEPS = 250
 
@@ -45,7 +43,7 @@ def means(objective: Objective, seed: int) -> dict[str, float]:
     found = []
     for one in models(objective, seed):
         Z, y = one.features(SEEN)
-        curve = iv.worst_case(one.head, Z, y, loss="cross_entropy", radii=[0.25, 0.5, 1.0], relative=True, n_boot=0)
+        curve = iv.worst_case(one.head, Z, y, loss="log_loss", radii=[0.25, 0.5, 1.0], relative=True, n_boot=0)
         found.append([100 * one.accuracy(SEEN), 100 * one.accuracy((UNSEEN,)), *curve.loss])
     return dict(zip(("seen", "unseen", "0.25", "0.5", "1"), np.mean(found, axis=0), strict=True))
 

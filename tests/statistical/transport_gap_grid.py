@@ -77,7 +77,7 @@ def simulate(world: World, runs: int, rng: np.random.Generator, **options: Any) 
     truth, off = true_gaps(world), ~np.eye(len(world.rows), dtype=bool)
     results = [transport_gap(*world.draw(rng), task=world.task, **options) for _ in range(runs)]
     pairs, se = (np.stack([getattr(r, name) for r in results]) for name in ("pairs", "se"))
-    interval = np.stack([r.interval for r in results])
+    interval = np.stack([r.pair_intervals for r in results])
     fine = np.isfinite(pairs) & off
     held = (interval[..., 0] <= truth) & (truth <= interval[..., 1]) & fine
     often = fine.sum(axis=0) >= 0.5 * runs
@@ -89,7 +89,7 @@ def simulate(world: World, runs: int, rng: np.random.Generator, **options: Any) 
     usable = fine.any(axis=(1, 2))
     # the true index is over the pairs that were compared
     true_values = np.array([np.mean(truth[kept] ** 2) if kept.any() else np.nan for kept in fine]) / variance
-    ends = np.array([r.value_interval for r in results])
+    ends = np.array([r.interval for r in results])
     plug_in = np.array([np.mean(p[kept] ** 2) for p, kept in zip(pairs, fine, strict=True) if kept.any()]) / variance
     return Found(
         covered=held.sum(axis=0) / often_enough,
@@ -163,7 +163,7 @@ def robustness(runs: int, seed: int, n: int = 500) -> Iterator[str]:
             rng = np.random.default_rng(seed)
             results = [transport_gap(*draw(rng), ratio=ratio) for _ in range(runs)]
             error = np.array([r.pairs[0, 1] for r in results]) - truth[0, 1]
-            covered = np.mean([r.interval[0, 1, 0] <= truth[0, 1] <= r.interval[0, 1, 1] for r in results])
+            covered = np.mean([r.pair_intervals[0, 1, 0] <= truth[0, 1] <= r.pair_intervals[0, 1, 1] for r in results])
             se = np.mean([r.se[0, 1] for r in results])
             spread = 2 * error.std() / np.sqrt(runs)
             yield f"| {outcome} | {name} | {error.mean():+.4f} | {spread:.4f} | {se:.4f} | {covered:.1%} |"

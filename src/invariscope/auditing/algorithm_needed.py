@@ -30,7 +30,7 @@ def answer_of(influence: InfluenceResult, state: str, alpha: float = ALPHA) -> s
     settle the regret, or the regret sees a difference that the index does not, V that equals its shuffles leaves the
     question open.
     """
-    if state == UNINFORMATIVE or not len(influence.shuffled) or not math.isfinite(influence.value):
+    if state == UNINFORMATIVE or not len(influence.null) or not math.isfinite(influence.value):
         return ""
     unsettled = state in (NOT_INVARIANT, CANNOT_TELL)
     if influence.pvalue >= alpha:
@@ -55,9 +55,9 @@ def algorithm_needed(
     answer = "" if influence is None else answer_of(influence, state, alpha)
     if influence is None or not answer:
         return ""
-    shuffled = influence.shuffled[np.isfinite(influence.shuffled)]
+    shuffled = influence.null[np.isfinite(influence.null)]
     low, high = (float(end) for end in np.quantile(shuffled, [0.025, 0.975]))
-    chance = pvalue(influence.pvalue, len(influence.shuffled))
+    chance = pvalue(influence.pvalue, len(influence.null))
     numbers = f"V {number(influence.value)}, {span((low, high))} for shuffled rows; {chance}"
     many = plural(env_name)
     if answer == USE_ONE:

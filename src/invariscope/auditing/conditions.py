@@ -15,7 +15,7 @@ from invariscope.errors import InputError
 from invariscope.wording import LOSSES
 
 if TYPE_CHECKING:
-    from invariscope.auditing.audit import Audit
+    from invariscope.auditing.record import Audit
 
 NUMERIC = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _FORM = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\s*(<=|>=|==|!=|<|>|=)\s*([^<>=!\s][^<>=!]*)")

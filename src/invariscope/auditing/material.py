@@ -15,13 +15,14 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head, pooled_scores
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.outputs import comes_from, numbered, own_names
-from invariscope.models.split import Split, split
+from invariscope.models.adapters import split
+from invariscope.models.outputs import checked_predictions, comes_from, numbered, own_names
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
@@ -94,6 +95,7 @@ def gather(
         if target.task == "multiclass" and parts.task is None and _one_output(parts, X):
             target = target_of(data, "regression")  # a network with one output cannot tell several classes apart
         parts = parts.for_task(_task_of_model(target))
+    refuse_unfit_for_own_heads(data, target)
     learned = parts is not None and not {*(own_names(X) or numbered("x", len(data.columns)))} & {*data.columns}
     predictions = _predictions(parts, X, data, target, Z)
     full = data
@@ -244,19 +246,11 @@ def _predictions(
         return data.original(_erm_predictions(data, target))
     if not parts.predicts:
         return None
-    found = np.asarray(parts.predict(X, Z), dtype=np.float64)
-    if target.task == "binary" and found.ndim == 1:
-        if not np.all((found >= 0) & (found <= 1)):
-            raise InputError("predictions for two classes must be probabilities of the second class, between 0 and 1")
-        found = np.column_stack([1.0 - found, found])
-    if target.task == "regression" or parts.classes is None:
-        return found
-    order = [parts.classes.index(label) for label in target.classes]
-    if len(order) == len(parts.classes):
-        return found[:, order]
-    raise InputError(
-        f"the model predicts {len(parts.classes)} classes but the rows hold {len(order)}: audit rows with all of them"
-    )
+    values = parts.predict(X, Z)
+    unnamed = parts.classes is None and (values.ndim == 2 or target.task == "multiclass")
+    if target.task == "regression" or unnamed:  # what a criterion cannot use it refuses by itself
+        return values
+    return checked_predictions(values, task=target.task, classes=target.classes, columns=parts.classes)
 
 
 def _erm_predictions(data: Environments, target: Target) -> Floats:

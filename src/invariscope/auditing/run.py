@@ -41,13 +41,12 @@ def run(criterion: Criterion, material: Material, ratio: Any, n_boot: int, seed:
     """Call a criterion with what its signature asks for: the first argument by its needs, options by their names."""
     loss: Any = material.task if "representation" in criterion.needs else material.loss
     if "head" in criterion.needs:
-        loss = ["squared"] if material.task == "regression" else ["zero_one", "cross_entropy", "hinge"]
+        loss = ["squared"] if material.task == "regression" else ["zero_one", "log_loss", "hinge"]
     offered = {
         "task": material.task,
         "loss": loss,
         "ratio": ratio,
         "n_boot": n_boot,
-        "shuffles": n_boot,
         "seed": seed,
         "head": material.head,
         "baseline": material.has.get("baseline"),
@@ -57,11 +56,13 @@ def run(criterion: Criterion, material: Material, ratio: Any, n_boot: int, seed:
     }
     parameters = inspect.signature(criterion.function).parameters
     options = {name: value for name, value in offered.items() if name in parameters}
+    if criterion.name == "dric":
+        del options["n_boot"]  # it has a budget of its own
     result: Result
     if "inputs" in criterion.needs:
         result = criterion.function(material.has["predictions"], material.has["inputs"], **options)
     elif "network" in criterion.needs:
-        options |= {"loss": "squared" if material.task == "regression" else "cross_entropy", "classes": None}
+        options |= {"loss": "squared" if material.task == "regression" else "log_loss", "classes": None}
         result = criterion.function(material.has["network"], material.has["raw inputs"], _labels(material), **options)
     elif "head" in criterion.needs:
         result = criterion.function(**options | {"head": material.has["head"], "Z": material.full})

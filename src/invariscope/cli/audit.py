@@ -14,7 +14,7 @@ from invariscope.errors import InputError
 from invariscope.ratios.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
-    from invariscope.auditing.audit import Audit
+    from invariscope.auditing.record import Audit
     from invariscope.reading import Dataset, ReadOptions
 
 CONDITION_MET = 1

@@ -20,7 +20,7 @@ from invariscope.reading.named_table import some
 from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -54,6 +54,7 @@ class Training:
         """Find the environments to leave out, by label, and refuse what cannot be trained on."""
         data = rows.environments
         target = target_of(data, task)
+        refuse_unfit_for_own_heads(data, target)
         left_out = _left_out(data, leave_out, spell)
         if len(data) - len(left_out) < objective.fewest_environments:
             raise InputError(

@@ -41,7 +41,7 @@ def log_densities_of(
     >>> near.shape, bool((near[:, 0] - near[:, 1]).mean() > 0)
     ((2000, 2), True)
     """
-    found = density_ratio(_pooled(rows), _codes(rows), estimator=ratio, seed=seed, svd=svd)
+    found = density_ratio(_pooled(rows), _codes(rows), ratio=ratio, seed=seed, svd=svd)
     return (*_split(found.at_rows, rows), *(found.log_densities(_pooled([part])) for part in also))
 
 

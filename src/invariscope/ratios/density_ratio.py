@@ -78,7 +78,7 @@ def density_ratio(
     X: Any,
     env: Any = None,
     *,
-    estimator: Any = "logistic",
+    ratio: Any = "logistic",
     folds: int = 0,
     svd: int | None = None,
     seed: int = 0,
@@ -91,7 +91,7 @@ def density_ratio(
     Parameters
     ----------
     X : (n, d) numbers, or an :class:`~invariscope.Environments` of them (then ``env`` is left out)
-    estimator : name or classifier
+    ratio : name or classifier
         "logistic" (default: on the columns, with squares, splines or products, whichever predicts the environment of
         unseen rows best), "mlp", "forest", "boosting" or any scikit-learn classifier with ``predict_proba``
         (calibrated on rows it has not seen), "ulsif", "rulsif", "kliep", "kmm" (kernels), "gaussian" (normal laws)
@@ -113,7 +113,7 @@ def density_ratio(
     if not isinstance(folds, int | np.integer) or folds < 0 or folds == 1:
         raise InputError(f"folds is {folds!r}: give 0 for none, or at least 2")
     data = Environments.of(X, None, env, weight)
-    return ratio_for(data, estimator, folds=int(folds), svd=svd, rng=generator(seed))
+    return ratio_for(data, ratio, folds=int(folds), svd=svd, rng=generator(seed))
 
 
 def ratio_for(

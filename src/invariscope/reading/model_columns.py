@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from invariscope.errors import InputError
+from invariscope.models.splits import SplitsItself
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
 from invariscope.reading.tidy_table import TidyTable, tidy
@@ -53,7 +54,7 @@ def _encoded_columns(table: NamedTable, options: ReadOptions, model: Any) -> lis
     Our own estimators read numbers and nothing else, so a table is read for them as it was for their training.
     """
     fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if type(model).__module__.startswith("invariscope.estimators.") and not set(fitted) & set(options.roles):
+    if isinstance(model, SplitsItself) and not set(fitted) & set(options.roles):
         return fitted
     absent = [name for name in fitted if name not in table.frame.columns]
     is_encoded = absent and all(any(_made_of(name, str(column)) for column in table.frame.columns) for name in absent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from invariscope.errors import InputError
-from invariscope.models.split import Split
+from invariscope.models.splits import Split
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import target_of
 

@@ -9,87 +9,15 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.results import Estimate, Overlap
 
 NOTHING = Estimate(math.nan)
-
-
-class AuditedData(Protocol):
-    """What was audited, in words and counts."""
-
-    @property
-    def rows(self) -> Any: ...
-    @property
-    def labels(self) -> Sequence[Hashable]: ...
-    @property
-    def sizes(self) -> Any: ...
-    @property
-    def columns(self) -> Sequence[str]: ...
-    @property
-    def task(self) -> str: ...
-    @property
-    def classes(self) -> Sequence[Any]: ...
-    @property
-    def target_name(self) -> str: ...
-    @property
-    def env_name(self) -> str: ...
-    @property
-    def representation(self) -> str: ...
-    @property
-    def head(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-
-
-class AuditSettings(Protocol):
-    """What is needed to repeat an audit."""
-
-    @property
-    def seed(self) -> int: ...
-    @property
-    def n_boot(self) -> int: ...
-    @property
-    def margin(self) -> float: ...
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def ratio(self) -> str: ...
-    @property
-    def versions(self) -> Mapping[str, str]: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def created(self) -> str: ...
-
-
-class Audited(Protocol):
-    """The side of an audit that reports look at."""
-
-    @property
-    def state(self) -> str: ...
-    @property
-    def headline(self) -> str: ...
-    @property
-    def sentences(self) -> Sequence[str]: ...
-    @property
-    def algorithm(self) -> str: ...
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def results(self) -> Mapping[str, Any]: ...
-    @property
-    def left_out(self) -> Mapping[str, str]: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-    @property
-    def data(self) -> AuditedData: ...
-    @property
-    def settings(self) -> AuditSettings: ...
 
 
 # --- the environments -------------------------------------------------------------------------------------------
@@ -123,7 +51,7 @@ class EnvironmentRow:
         return f"{self.effective * self.rows:,.0f} of {self.rows:,.0f}" if math.isfinite(self.effective) else ""
 
 
-def environments(audit: Audited) -> tuple[EnvironmentRow, ...]:
+def environments(audit: Audit) -> tuple[EnvironmentRow, ...]:
     """One row per environment, in the order of the user's labels."""
     regret, calibration = audit.results.get("regret"), audit.results.get("calibration_variance")
     cover, risks = overlap_of(audit), _risks(audit)
@@ -168,7 +96,7 @@ def worst_first(rows: Sequence[EnvironmentRow]) -> list[EnvironmentRow]:
     return sorted(rows, key=lambda row: -row.regret.value if math.isfinite(row.regret.value) else math.inf)
 
 
-def frame(audit: Audited) -> pd.DataFrame:
+def frame(audit: Audit) -> pd.DataFrame:
     """One row per environment, with the user's own labels; columns exist where the audit has their numbers."""
     rows = environments(audit)
     columns: dict[str, list[Any]] = {"environment": [r.label for r in rows], "rows": [int(r.rows) for r in rows]}
@@ -186,7 +114,7 @@ def frame(audit: Audited) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def environments_finding(audit: Audited) -> str:
+def environments_finding(audit: Audit) -> str:
     """What the table of environments shows, in one sentence.
 
     An environment whose own interval is over the margin counts as such only if the interval of the largest regret is
@@ -253,7 +181,7 @@ def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
     return (0.0,)
 
 
-def overlap_of(audit: Audited) -> Overlap | None:
+def overlap_of(audit: Audit) -> Overlap | None:
     """Overlap of the inputs, as DRIC needs it, or else of the representation; ``None`` without density ratios."""
     for name in ("dric", "transport_gap"):
         if name in audit.results:
@@ -278,7 +206,7 @@ def distinct(names: Sequence[str], limit: int) -> tuple[str, ...]:
     return tuple(short)
 
 
-def _risks(audit: Audited) -> Mapping[Hashable, Estimate]:
+def _risks(audit: Audit) -> Mapping[Hashable, Estimate]:
     for name in ("worst_environment_risk", "risk_variance"):
         if name in audit.results:
             found: Mapping[Hashable, Estimate] = audit.results[name].per_environment

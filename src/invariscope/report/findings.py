@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.auditing.verdict import driving_columns
 from invariscope.criteria.influence.influence_index import INTERCEPT
 from invariscope.criteria.regret.regret import LEVEL
-from invariscope.report.data import Audited
 from invariscope.rows.arrays import Floats
 
 #: Features shown in a chart; the rest is summed up in a sentence.
@@ -42,7 +42,7 @@ class Disagreement:
     finding: str
 
 
-def disagreement(audit: Audited) -> Disagreement | None:
+def disagreement(audit: Audit) -> Disagreement | None:
     """Who disagrees with whom; ``None`` without a regret."""
     regret = audit.results.get("regret")
     if regret is None or not np.isfinite(_off_diagonal(regret.pairs)).any():
@@ -81,7 +81,7 @@ class Drivers:
     apart: tuple[tuple[str, str], ...]
 
 
-def drivers(audit: Audited) -> Drivers | None:
+def drivers(audit: Audit) -> Drivers | None:
     """Features behind the disagreement; ``None`` where there is no difference to attribute, or one column only.
 
     The share of column j is Σ_e max(part_ej, 0) over the same sum for all columns, as in the verdict's sentence.
@@ -135,7 +135,7 @@ def _leading(shares: Floats) -> list[int]:
     return [j for j in order if shares[j] > 0 and shares[j] >= 0.25 * shares[order[0]]]
 
 
-def _over_the_margin(audit: Audited) -> list[int]:
+def _over_the_margin(audit: Audit) -> list[int]:
     regret = audit.results["regret"]
     low = np.array([regret.per_environment[label].interval[0] for label in regret.labels])
     value = np.array([regret.per_environment[label].value for label in regret.labels])
@@ -157,19 +157,19 @@ class Cloud:
     pull: str
 
 
-def cloud(audit: Audited) -> Cloud | None:
+def cloud(audit: Audit) -> Cloud | None:
     """Influence index against its shuffle cloud; ``None`` without finite numbers."""
     result = audit.results.get("influence_index")
     if result is None or not math.isfinite(result.value):
         return None
-    shuffled = np.asarray(result.shuffled, np.float64)
+    shuffled = np.asarray(result.null, np.float64)
     shuffled = shuffled[np.isfinite(shuffled)]
     if len(shuffled) < 2:
         return None
     bins = int(np.clip(math.sqrt(len(shuffled)), 8, 30))
     counts, edges = np.histogram(shuffled, bins=bins)
     low, high = (float(q) for q in np.quantile(shuffled, [0.025, 0.975]))
-    chance = f"({wording.pvalue(result.pvalue, len(result.shuffled))})"
+    chance = f"({wording.pvalue(result.pvalue, len(result.null))})"
     finding = (
         f"The environments pull the head apart more than chance does {chance}"
         if result.pvalue < audit.settings.alpha
@@ -187,7 +187,7 @@ def cloud(audit: Audited) -> Cloud | None:
     )
 
 
-def _pull(audit: Audited) -> str:
+def _pull(audit: Audit) -> str:
     """Which environment stands furthest out along the leading direction, and which parameters make it up."""
     result = audit.results["influence_index"]
     influences = np.asarray(result.influences, np.float64)

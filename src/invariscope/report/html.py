@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.files import write_atomically
 from invariscope.report import charts, curves, heat_maps, record, sections, style, transport_section, worst_case_section
-from invariscope.report.data import Audited
 
 DRAWINGS: dict[str, Callable[..., Any]] = {
     "matrix": heat_maps.matrix,
@@ -24,7 +24,7 @@ DRAWINGS: dict[str, Callable[..., Any]] = {
 }
 
 
-def render(audit: Audited) -> str:
+def render(audit: Audit) -> str:
     """The whole page as text; it loads nothing from anywhere."""
     title = f"{audit.state}: {audit.data.target_name} by {audit.data.env_name} (invariance audit)"
     parts = [
@@ -49,7 +49,7 @@ def render(audit: Audited) -> str:
     )
 
 
-def fragment(audit: Audited) -> str:
+def fragment(audit: Audit) -> str:
     """The verdict and the table of environments, for a notebook cell."""
     return (
         f'<div class="invariscope"><style>{style.FRAGMENT}</style><div class="sheet">\n'
@@ -57,7 +57,7 @@ def fragment(audit: Audited) -> str:
     )
 
 
-def write(audit: Audited, path: str | os.PathLike[str]) -> Path:
+def write(audit: Audit, path: str | os.PathLike[str]) -> Path:
     """Write the page to ``path``; an older page stays whole until the new one is complete."""
     return write_atomically(path, render(audit))
 
@@ -73,7 +73,7 @@ def figure(name: str, found: Any, caption: str, **options: Any) -> str:
     )
 
 
-def _top(audit: Audited) -> str:
+def _top(audit: Audit) -> str:
     made = wording.moment(audit.settings.created)
     return (
         f'<div class="top"><span>Invariance audit · {sections.escaped(record.outline(audit))}</span>'

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.criteria.registry import CRITERIA, Criterion
-from invariscope.report.data import Audited, EnvironmentRow
+from invariscope.report.data import EnvironmentRow
 from invariscope.results import (
     DricResult,
     EnvironmentResult,
@@ -40,7 +41,7 @@ class CriterionRow:
     notes: tuple[str, ...]
 
 
-def criteria(audit: Audited) -> tuple[CriterionRow, ...]:
+def criteria(audit: Audit) -> tuple[CriterionRow, ...]:
     """Every criterion that was computed, the regret first."""
     order = sorted(audit.results, key=lambda name: name != "regret")
     return tuple(_criterion(name, audit.results[name]) for name in order)
@@ -63,7 +64,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
         interval = wording.span(getattr(result, "interval", (math.nan, math.nan)))
     match result:
         case TransportGapResult():
-            interval = wording.span(result.value_interval)
+            interval = wording.span(result.interval)
             detail = f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}"
         case RegretResult():
             whole = wording.change(Estimate(result.value, result.interval))
@@ -71,7 +72,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
             interval = rest.removesuffix(")") and f"{rest.removesuffix(')')} %"
             detail = f"mean over environments; score test {wording.pvalue(result.pvalue, len(result.null))}"
         case InfluenceResult():
-            detail = f"{shuffled(result)}; {wording.pvalue(result.pvalue, len(result.shuffled))}".removeprefix("; ")
+            detail = f"{shuffled(result)}; {wording.pvalue(result.pvalue, len(result.null))}".removeprefix("; ")
         case DricResult():
             log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
             detail = "; ".join(text for text in (log10, shuffled(result)) if text)
@@ -100,7 +101,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
 
 def shuffled(result: InfluenceResult | DricResult, digits: int = 3) -> str:
     """The middle 95 % of the shuffles in words, or nothing without shuffles."""
-    finite = np.asarray(result.shuffled, np.float64)
+    finite = np.asarray(result.null, np.float64)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
         return ""
@@ -108,7 +109,7 @@ def shuffled(result: InfluenceResult | DricResult, digits: int = 3) -> str:
     return f"{wording.span((float(low), float(high)), digits)} when shuffled"
 
 
-def outline(audit: Audited) -> str:
+def outline(audit: Audit) -> str:
     """The data in one line: rows, environments, features, head."""
     data = audit.data
     parts = [
@@ -120,7 +121,7 @@ def outline(audit: Audited) -> str:
     return " · ".join(wording.clean(part) for part in parts if part)
 
 
-def facts(audit: Audited) -> tuple[tuple[str, str], ...]:
+def facts(audit: Audit) -> tuple[tuple[str, str], ...]:
     """The few numbers that a verdict rests on: (what, how much)."""
     regret = audit.results.get("regret")
     if regret is None:
@@ -142,7 +143,7 @@ def facts(audit: Audited) -> tuple[tuple[str, str], ...]:
     )
 
 
-def reasons(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> tuple[str, ...]:
+def reasons(audit: Audit, rows: tuple[EnvironmentRow, ...]) -> tuple[str, ...]:
     """Why numbers of the table of environments are missing; empty when none is."""
     sources = {
         "regret": any(not math.isfinite(v) for r in rows for v in (r.regret.value, *r.regret.interval)),
@@ -158,18 +159,18 @@ def reasons(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> tuple[str, ...]
     return tuple(dict.fromkeys(found))
 
 
-def notes(audit: Audited) -> tuple[str, ...]:
+def notes(audit: Audit) -> tuple[str, ...]:
     """Remarks on the audit as a whole; those of a criterion stand beside it."""
     elsewhere = {note for result in audit.results.values() for note in result.notes}
     return tuple(dict.fromkeys(note for note in audit.notes if note not in elsewhere))
 
 
-def left_out(audit: Audited) -> tuple[tuple[str, str], ...]:
+def left_out(audit: Audit) -> tuple[tuple[str, str], ...]:
     """What was not computed, and why."""
     return tuple((title_of(name), reason) for name, reason in audit.left_out.items())
 
 
-def provenance(audit: Audited) -> tuple[tuple[str, str], ...]:
+def provenance(audit: Audit) -> tuple[tuple[str, str], ...]:
     """Data, settings, seeds and versions: (what, value)."""
     data, settings = audit.data, audit.settings
     sizes = np.asarray(data.sizes)
@@ -195,7 +196,7 @@ def provenance(audit: Audited) -> tuple[tuple[str, str], ...]:
     return tuple((what, wording.clean(value)) for what, value in found if value)
 
 
-def _ratio(audit: Audited) -> str:
+def _ratio(audit: Audit) -> str:
     """The estimator of density ratios that was asked for, and what it made of it; empty if none was needed."""
     made = [getattr(result, "ratio", "") for result in audit.results.values() if hasattr(result, "overlap")]
     if not made:

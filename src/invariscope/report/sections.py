@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.criteria.regret.regret import LEVEL
 from invariscope.report import data, findings, record
-from invariscope.report.data import Audited, Axis, EnvironmentRow
+from invariscope.report.data import Axis, EnvironmentRow
 from invariscope.report.glossary import GLOSSARY
 
 #: Environments shown in a page's table; the frame has them all.
@@ -34,7 +35,7 @@ def section(kicker: str, finding: str, body: str) -> str:
     return f'<section>\n<p class="kicker">{escaped(kicker)}</p>\n<h2>{escaped(finding)}</h2>\n{body}</section>\n'
 
 
-def banner(audit: Audited) -> str:
+def banner(audit: Audit) -> str:
     """The verdict: state, headline, at most three sentences, and the numbers that it rests on."""
     sentences = [s for s in audit.sentences if s] or [audit.verdict]
     told = "".join(f"<p>{escaped(sentence)}</p>\n" for sentence in (*sentences, audit.algorithm) if sentence)
@@ -51,7 +52,7 @@ def banner(audit: Audited) -> str:
     )
 
 
-def environments(audit: Audited) -> str:
+def environments(audit: Audit) -> str:
     """The table of environments, worst first, with interval bars on a common axis."""
     rows = data.environments(audit)
     margin = audit.settings.margin
@@ -103,7 +104,7 @@ def _stacked(text: str, below: str) -> str:
     return escaped(text) + (f"<small>{escaped(below)}</small>" if below else "")
 
 
-def _caption(audit: Audited, rows: Sequence[EnvironmentRow], axis: Axis | None) -> str:
+def _caption(audit: Audit, rows: Sequence[EnvironmentRow], axis: Axis | None) -> str:
     parts = []
     if axis is not None:
         parts.append(
@@ -158,7 +159,7 @@ def _axis(axis: Axis, margin: float) -> str:
 Draw = Callable[..., str]
 
 
-def disagreement(audit: Audited, figure: Draw) -> str:
+def disagreement(audit: Audit, figure: Draw) -> str:
     """Who disagrees with whom: a heat map, or the most extreme pairs where there are too many for one."""
     found = findings.disagreement(audit)
     if found is None:
@@ -187,7 +188,7 @@ def disagreement(audit: Audited, figure: Draw) -> str:
     return section("Who disagrees with whom", found.finding, body)
 
 
-def drivers(audit: Audited, figure: Draw) -> str:
+def drivers(audit: Audit, figure: Draw) -> str:
     """Features that drive it, or why there is nothing to attribute."""
     regret = audit.results.get("regret")
     if regret is None:
@@ -214,7 +215,7 @@ def drivers(audit: Audited, figure: Draw) -> str:
     return section(kicker, found.finding, body)
 
 
-def influence(audit: Audited, figure: Draw) -> str:
+def influence(audit: Audit, figure: Draw) -> str:
     """The influence index against its shuffle cloud."""
     found = findings.cloud(audit)
     if found is None:
@@ -226,7 +227,7 @@ def influence(audit: Audited, figure: Draw) -> str:
     return section("Influence of each environment on the head", found.finding, figure("histogram", found, caption))
 
 
-def criteria(audit: Audited) -> str:
+def criteria(audit: Audit) -> str:
     """Published and classical criteria, each with what it can and cannot tell."""
     rows = ""
     for row in record.criteria(audit):
@@ -248,7 +249,7 @@ def criteria(audit: Audited) -> str:
     )
 
 
-def left_out(audit: Audited) -> str:
+def left_out(audit: Audit) -> str:
     """What was not computed and why, and remarks on the audit as a whole."""
     found = "".join(f"<li>{escaped(title)}: {escaped(why)}</li>\n" for title, why in record.left_out(audit))
     remarks = "".join(f"<li>{escaped(note)}</li>\n" for note in record.notes(audit))
@@ -256,7 +257,7 @@ def left_out(audit: Audited) -> str:
     return out + (section("Notes", "Worth knowing", f"<ul>\n{remarks}</ul>\n") if remarks else "")
 
 
-def provenance(audit: Audited) -> str:
+def provenance(audit: Audit) -> str:
     """Data, settings, seeds and versions."""
     pairs = "".join(f"<dt>{escaped(k)}</dt><dd>{escaped(v)}</dd>\n" for k, v in record.provenance(audit))
     return section("Data, settings, versions", "To repeat this audit", f'<dl class="particulars">\n{pairs}</dl>\n')

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.report import data, record, transport, worst_case
-from invariscope.report.data import Audited, EnvironmentRow
+from invariscope.report.data import EnvironmentRow
 
 #: Environments shown; the frame has them all.
 ROW_LIMIT = 20
@@ -27,7 +28,7 @@ STANDING_STYLES = {"over": "red", "under": "green"}
 CLASSICAL = ("risk_variance", "worst_environment_risk", "calibration_variance", "irm_penalty")
 
 
-def table(audit: Audited) -> RenderableType:
+def table(audit: Audit) -> RenderableType:
     """Everything a person needs at a glance, for 80 columns and more. User text is never read as markup."""
     rows = data.environments(audit)
     parts: list[RenderableType] = [_top(audit), Text(), *_verdict(audit), Text(), _environments(audit, rows), Text()]
@@ -35,7 +36,7 @@ def table(audit: Audited) -> RenderableType:
     return Group(*parts)
 
 
-def _top(audit: Audited) -> RenderableType:
+def _top(audit: Audit) -> RenderableType:
     line = Table.grid(expand=True, padding=(0, 2))
     line.add_column(ratio=1)
     line.add_column(justify="right", no_wrap=True)
@@ -43,7 +44,7 @@ def _top(audit: Audited) -> RenderableType:
     return line
 
 
-def _verdict(audit: Audited) -> list[RenderableType]:
+def _verdict(audit: Audit) -> list[RenderableType]:
     state = wording.clean(audit.state)
     first = Text.assemble(
         (f" {state} ", STATE_STYLES.get(state, "bold")), "  ", (wording.clean(audit.headline), "bold")
@@ -53,7 +54,7 @@ def _verdict(audit: Audited) -> list[RenderableType]:
     return [_indented(first), *(_indented(Text(sentence)) for sentence in told)]
 
 
-def _environments(audit: Audited, rows: Sequence[EnvironmentRow]) -> RenderableType:
+def _environments(audit: Audit, rows: Sequence[EnvironmentRow]) -> RenderableType:
     shown = data.worst_first(rows)[:ROW_LIMIT]
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     grid.add_column(Text(wording.short(audit.data.env_name, 24)), overflow="fold")
@@ -89,7 +90,7 @@ def _name(name: str) -> Text:
     return text
 
 
-def _footnotes(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> list[RenderableType]:
+def _footnotes(audit: Audit, rows: tuple[EnvironmentRow, ...]) -> list[RenderableType]:
     lines = [
         *((wording.MISSING, reason) for reason in record.reasons(audit, rows)),
         ("Transport gap:", transport.in_short(audit)),
@@ -106,7 +107,7 @@ def _footnotes(audit: Audited, rows: tuple[EnvironmentRow, ...]) -> list[Rendera
     ]
 
 
-def _published(audit: Audited) -> str:
+def _published(audit: Audit) -> str:
     parts = []
     if "dric" in audit.results:
         dric = audit.results["dric"]
@@ -122,7 +123,7 @@ def _published(audit: Audited) -> str:
     return ", ".join(parts)
 
 
-def _classical(audit: Audited) -> str:
+def _classical(audit: Audit) -> str:
     found = [(name, audit.results[name].value) for name in CLASSICAL if name in audit.results]
     return " · ".join(f"{record.title_of(name)} {wording.number(value, 2)}" for name, value in found)
 

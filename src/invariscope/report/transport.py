@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.ratios.overlap import GOOD, WEAK
-from invariscope.report.data import Audited, distinct
+from invariscope.report.data import distinct
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats
 
@@ -129,7 +130,7 @@ class Cover:
         return f"Rows of {pair.borrowed}, weighted to look like {pair.moved}: {_overlap_words(pair)}"
 
 
-def transport(audit: Audited) -> tuple[Gaps, Cover] | None:
+def transport(audit: Audit) -> tuple[Gaps, Cover] | None:
     """Both matrices; ``None`` without a transport gap."""
     result = audit.results.get("transport_gap")
     if result is None:
@@ -142,7 +143,7 @@ def transport(audit: Audited) -> tuple[Gaps, Cover] | None:
     return _gaps(audit, names, pairs, flat), _cover(names, pairs, flat, result.overlap)
 
 
-def in_short(audit: Audited) -> str:
+def in_short(audit: Audit) -> str:
     """The transport gap in one sentence, for the terminal; empty without one."""
     found = transport(audit)
     if found is None:
@@ -151,10 +152,10 @@ def in_short(audit: Audited) -> str:
     return gaps.finding[0].lower() + gaps.finding[1:] + (f"; {gaps.tally}" if gaps.tally else "")
 
 
-def _pair(audit: Audited, names: tuple[str, ...], a: int, b: int) -> GapPair:
+def _pair(audit: Audit, names: tuple[str, ...], a: int, b: int) -> GapPair:
     result = audit.results["transport_gap"]
     overlap, classes = result.overlap, audit.data.classes
-    low, high = (float(end) for end in result.interval[a, b])
+    low, high = (float(end) for end in result.pair_intervals[a, b])
     pvalue = float(result.pair_pvalues[a, b])
     # of two classes it is the probability of the second that moves
     second = classes[1] if result.task == "binary" and len(classes) == 2 else None
@@ -178,7 +179,7 @@ def _pair(audit: Audited, names: tuple[str, ...], a: int, b: int) -> GapPair:
 
 
 def _gaps(
-    audit: Audited, names: tuple[str, ...], pairs: tuple[tuple[GapPair | None, ...], ...], flat: list[GapPair]
+    audit: Audit, names: tuple[str, ...], pairs: tuple[tuple[GapPair | None, ...], ...], flat: list[GapPair]
 ) -> Gaps:
     result = audit.results["transport_gap"]
     classes = result.task != "regression"

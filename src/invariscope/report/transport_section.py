@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.criteria.transport.transport_gap import FEWEST_ROWS
 from invariscope.ratios.overlap import MOST, PLENTY, WEAK
 from invariscope.report import findings, record
-from invariscope.report.data import Audited
 from invariscope.report.sections import Draw, escaped, note, section
 from invariscope.report.transport import SIDE_BY_SIDE, GapPair, Gaps
 from invariscope.report.transport import transport as plot_data
@@ -27,7 +27,7 @@ PAIRS_LEGEND = (
 )
 
 
-def transport(audit: Audited, figure: Draw) -> str:
+def transport(audit: Audit, figure: Draw) -> str:
     """Whose mean would move under whose relation, with the overlap beside it; a list where there are too many."""
     found = plot_data(audit)
     if found is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
-from invariscope.report.data import Audited
+from invariscope.auditing.record import Audit
 from invariscope.results import WorstCaseResult
 from invariscope.rows.arrays import Floats
 
@@ -16,7 +16,7 @@ from invariscope.rows.arrays import Floats
 TICK_LIMIT = 12
 TITLES = {
     "zero_one": "share of rows wrong (%)",
-    "cross_entropy": "cross-entropy",
+    "log_loss": "cross-entropy",
     "hinge": "hinge loss",
     "squared": "mean squared error",
 }
@@ -73,7 +73,7 @@ class WorstCase:
     told: str
 
 
-def worst_case(audit: Audited) -> WorstCase | None:
+def worst_case(audit: Audit) -> WorstCase | None:
     """The curves and ticks; ``None`` without a curve in finite units."""
     result = audit.results.get("worst_case")
     if result is None or not (math.isfinite(result.unit) and result.unit > 0):
@@ -102,7 +102,7 @@ class Reached:
     finding: str
 
 
-def reached(audit: Audited) -> Reached | None:
+def reached(audit: Audit) -> Reached | None:
     """The loss reached from the inputs under the worst case at the same distance in the representation."""
     result = audit.results.get("worst_case_in_inputs")
     if result is None or len(result.moved) < 2 or not np.isfinite([result.moved, result.representation]).all():
@@ -151,7 +151,7 @@ def _sentences(curves: tuple[Curve, ...], ticks: list[Tick]) -> tuple[str, str]:
     return finding, told
 
 
-def in_short(audit: Audited) -> str:
+def in_short(audit: Audit) -> str:
     """One sentence for the terminal, or nothing."""
     found = worst_case(audit)
     return "" if found is None else f"{found.finding}."

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from invariscope import wording
+from invariscope.auditing.record import Audit
 from invariscope.report import record
-from invariscope.report.data import Audited
 from invariscope.report.sections import Draw, escaped, note, section
 from invariscope.report.worst_case import reached
 from invariscope.report.worst_case import worst_case as plot_data
@@ -12,7 +12,7 @@ from invariscope.report.worst_case import worst_case as plot_data
 KICKER = "How bad it can get in an environment nobody has seen"
 
 
-def worst_case(audit: Audited, figure: Draw) -> str:
+def worst_case(audit: Audit, figure: Draw) -> str:
     """The worst-case curve with its band and ticks; then the other losses."""
     found = plot_data(audit)
     if found is None:

@@ -18,7 +18,7 @@ from invariscope.errors import InputError
 from invariscope.ratios.density_ratio import density_ratio
 from tests.reference import dric as reference
 
-dric = partial(with_resamples, resamples=0)  # these tests are about the number itself
+dric = partial(with_resamples, n_boot=0)  # these tests are about the number itself
 
 
 def shifted(seed: int, environments: int = 3, n: int = 60, gap: float = 0.5) -> SimpleNamespace:
@@ -208,10 +208,10 @@ def test_the_true_ratio_gives_zero_for_every_predictor(seed: int) -> None:
         ({"ratio": "wood"}, 'density ratio estimator "wood" is unknown: there are logistic'),
         ({"ratio": lambda x: np.zeros((len(x), 2)), "representation": np.zeros((210, 1))}, "give ratios .* as a pair"),
         ({"representation": np.zeros((7, 1))}, "X has 210 rows but the representation has 7"),
-        ({"resamples": 5}, "resamples is 5: give"),
-        ({"resamples": "many"}, "resamples is 'many': give"),
-        ({"target": np.full(210, np.nan)}, "target has 210 missing or infinite values"),
-        ({"target": np.repeat(["a", "b", "c"], 70)}, "target has 3 classes but predictions have 1 columns"),
+        ({"n_boot": 5}, "n_boot is 5: give"),
+        ({"n_boot": "many"}, "n_boot is 'many': give"),
+        ({"y": np.full(210, np.nan)}, "y has 210 missing or infinite values"),
+        ({"y": np.repeat(["a", "b", "c"], 70)}, "y has 3 classes but predictions have 1 columns"),
         ({"baseline": np.zeros((210, 2))}, "predictions have 1 outputs but the baseline has 2"),
         ({"baseline": np.zeros(7)}, "X has 210 rows but baseline has 7"),
         ({"predictions": np.full(210, np.nan)}, "predictions: 210 missing or infinite values"),

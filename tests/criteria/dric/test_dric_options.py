@@ -19,7 +19,7 @@ from invariscope.ratios.density_ratio import density_ratio
 from invariscope.rows.environments import Environments
 from tests.reference import dric as reference
 
-dric = partial(with_resamples, resamples=0)
+dric = partial(with_resamples, n_boot=0)
 
 
 def shifted(seed: int, environments: int = 3, n: int = 80, d: int = 4) -> SimpleNamespace:
@@ -108,20 +108,20 @@ def test_overlap_notes_say_which_ratio_they_are_about(seed: int) -> None:
 @pytest.mark.parametrize("ratio", ["gaussian", "ulsif", LogisticRegression()], ids=str)
 def test_other_estimators_serve_as_well(ratio: Any, seed: int) -> None:
     rows = shifted(seed)
-    fitted = density_ratio(rows.X, rows.env, estimator=ratio)
+    fitted = density_ratio(rows.X, rows.env, ratio=ratio)
     given = (fitted.at_rows.tolist(), list(rows.env), fitted.labels)
     means = [reference.transported_means(f.tolist(), *given) for f in (rows.f, rows.baseline)]
-    found = with_resamples(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=ratio, resamples=19)
+    found = with_resamples(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=ratio, n_boot=19)
     assert found.value == pytest.approx(reference.total_gap(means[0]) / reference.total_gap(means[1]), rel=1e-6)
     assert found.interval[0] < found.interval[1]
-    assert len(found.shuffled) == 19
+    assert len(found.null) == 19
 
 
 def test_classifiers_are_not_refitted_unless_asked(seed: int) -> None:
     rows = shifted(seed)
     found = with_resamples(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=LogisticRegression())
-    assert len(found.shuffled) == 0
-    assert any("refits of this ratio: iv.dric(resamples=99)" in note for note in found.notes)
+    assert len(found.null) == 0
+    assert any("refits of this ratio: iv.dric(n_boot=99)" in note for note in found.notes)
 
 
 # --- the table and the sample sizes ---------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_the_combined_criterion_adds_theta_times_the_value(seed: int) -> None:
 def test_the_bound_equals_loops_for_numbered_environments(seed: int) -> None:
     rows = shifted(seed, n=30)
     env = np.array([0.2, 2.0, 5.0])[rows.code]
-    found = dric(rows.f, rows.X, env, baseline=rows.baseline, target=rows.y).bound
+    found = dric(rows.f, rows.X, env, baseline=rows.baseline, y=rows.y).bound
     squared, of_baseline = reference.bound(rows.y.tolist(), rows.baseline.tolist(), env.tolist())
     assert found.covariance_squared == pytest.approx(squared, rel=1e-10)
     assert found.baseline_variance == pytest.approx(of_baseline, rel=1e-10)
@@ -211,8 +211,8 @@ def test_the_bound_equals_loops_for_numbered_environments(seed: int) -> None:
 
 def test_names_are_numbered_in_their_order_and_a_note_says_so(seed: int) -> None:
     rows = shifted(seed)
-    named = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, target=rows.y)
-    numbered = dric(rows.f, rows.X, 2 - rows.code, baseline=rows.baseline, target=rows.y)  # names sort backwards
+    named = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, y=rows.y)
+    numbered = dric(rows.f, rows.X, 2 - rows.code, baseline=rows.baseline, y=rows.y)  # names sort backwards
     assert named.bound.value == numbered.bound.value
     assert any("site x = 0, site y = 1, site z = 2" in note for note in named.notes)
     assert not any("numbered in their order" in note for note in numbered.notes)
@@ -225,10 +225,8 @@ def test_weights_are_repetitions_in_the_bound(seed: int) -> None:
     rows = shifted(seed)
     weight = np.random.default_rng(seed).integers(0, 4, len(rows.f))
     again = np.repeat(np.arange(len(weight)), weight)
-    one = dric(rows.f, rows.X, rows.code, baseline=rows.baseline, target=rows.y, weight=weight).bound
-    other = dric(
-        rows.f[again], rows.X[again], rows.code[again], baseline=rows.baseline[again], target=rows.y[again]
-    ).bound
+    one = dric(rows.f, rows.X, rows.code, baseline=rows.baseline, y=rows.y, weight=weight).bound
+    other = dric(rows.f[again], rows.X[again], rows.code[again], baseline=rows.baseline[again], y=rows.y[again]).bound
     assert one.value == pytest.approx(other.value, rel=1e-10)
     assert one.model_variance == pytest.approx(other.model_variance, rel=1e-10)
 
@@ -237,11 +235,9 @@ def test_classes_count_as_columns_of_zeros_and_ones(seed: int) -> None:
     rows = shifted(seed)
     p = 1 / (1 + np.exp(-rows.X[:, 0]))
     label = np.where(rows.y > 0, "yes", "no")
-    one = dric(p, rows.X, rows.code, baseline=p**2, target=label).bound
-    two = dric(
-        *(np.column_stack([1 - p, p]), rows.X, rows.code), baseline=np.column_stack([1 - p**2, p**2]), target=label
-    )
-    number = dric(p, rows.X, rows.code, baseline=p**2, target=(rows.y > 0).astype(int)).bound
+    one = dric(p, rows.X, rows.code, baseline=p**2, y=label).bound
+    two = dric(*(np.column_stack([1 - p, p]), rows.X, rows.code), baseline=np.column_stack([1 - p**2, p**2]), y=label)
+    number = dric(p, rows.X, rows.code, baseline=p**2, y=(rows.y > 0).astype(int)).bound
     assert one.value == pytest.approx(number.value, rel=1e-12)
     assert one.value == pytest.approx(two.bound.value, rel=1e-12)
     assert two.bound.covariance_squared == pytest.approx(2 * one.covariance_squared, rel=1e-12)
@@ -253,12 +249,12 @@ def test_the_bound_fails_where_the_environment_explains_the_target(noise: float,
     rng = np.random.default_rng(seed)
     env = np.repeat([0, 1], 4000)
     y = env + noise * rng.normal(size=8000)
-    found = dric(y, y[:, None], env, baseline=y, target=y)
+    found = dric(y, y[:, None], env, baseline=y, y=y)
     assert found.value == 1.0
     assert found.bound.model_variance == pytest.approx(noise**2, rel=0.1)
     assert found.bound.covariance_squared == pytest.approx(1 / 16, rel=0.3)
     assert found.bound.holds is holds
-    in_other_units = dric(y, y[:, None], 100 * env, baseline=y, target=y).bound
+    in_other_units = dric(y, y[:, None], 100 * env, baseline=y, y=y).bound
     assert in_other_units.value == pytest.approx(1e4 * found.bound.value, rel=1e-9)
 
 

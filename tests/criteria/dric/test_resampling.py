@@ -49,7 +49,7 @@ def sampler_of(rows: SimpleNamespace, fitted: Any) -> Sampler:
 def test_bootstrap_and_shuffles_equal_rows_written_out(seed: int) -> None:
     rows = grouped(shifted(seed, n=25))
     fitted = density_ratio(rows.X, rows.env)
-    found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, resamples=19, seed=seed)
+    found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=19, seed=seed)
     for_draws = np.random.default_rng(seed).spawn(1)[0]
     for_bootstrap, for_deals = for_draws.spawn(2)
     sampler = sampler_of(rows, fitted)
@@ -71,16 +71,17 @@ def test_bootstrap_and_shuffles_equal_rows_written_out(seed: int) -> None:
     np.testing.assert_allclose(found.interval, np.quantile(numerators / denominators, [0.025, 0.975]), rtol=1e-5)
     np.testing.assert_allclose(found.numerator_interval, np.quantile(numerators, [0.025, 0.975]), rtol=1e-5)
     numerators, denominators = np.array(dealt).T
-    np.testing.assert_allclose(found.shuffled_numerator, numerators, rtol=1e-5)
-    np.testing.assert_allclose(found.shuffled, numerators / denominators, rtol=1e-5)
+    np.testing.assert_allclose(found.null_numerator, numerators, rtol=1e-5)
+    np.testing.assert_allclose(found.null, numerators / denominators, rtol=1e-5)
     assert found.pvalue == (1 + np.sum(numerators >= found.numerator)) / 20
 
 
+@pytest.mark.slow  # 299 refits, one by one
 def test_the_interval_is_that_of_another_literal_bootstrap(seed: int) -> None:
     """Rows drawn by plain indices from another stream: the same law, so the ends agree within Monte-Carlo error."""
     rows = grouped(shifted(seed))
     fitted = density_ratio(rows.X, rows.env)
-    found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, resamples=299, seed=seed)
+    found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=299, seed=seed)
     rng = np.random.default_rng(seed + 10**6)
     draws = []
     for _ in range(299):
@@ -91,7 +92,7 @@ def test_the_interval_is_that_of_another_literal_bootstrap(seed: int) -> None:
             *(rows.f[index], rows.X[index], rows.env[index]),
             baseline=rows.baseline[index],
             ratio=lambda x, again=again: again.log_densities(fitted._units.apply(x)),
-            resamples=0,
+            n_boot=0,
         )
         draws.append(ratio.value)
     # an end is judged by the share of the other draws below it: 2.5 % or 97.5 %, within 5 standard errors
@@ -105,38 +106,38 @@ def test_the_interval_is_that_of_another_literal_bootstrap(seed: int) -> None:
 @pytest.mark.parametrize("factor", [1.0, 0.1, 1e-5])
 def test_shrinking_shrinks_interval_and_shuffles_and_leaves_the_pvalue(factor: float, seed: int) -> None:
     rows = shifted(seed)
-    found = dric(factor * rows.baseline, rows.X, rows.env, baseline=rows.baseline, resamples=39)
+    found = dric(factor * rows.baseline, rows.X, rows.env, baseline=rows.baseline, n_boot=39)
     np.testing.assert_allclose(found.interval, factor**2, rtol=1e-9)
-    np.testing.assert_allclose(found.shuffled, factor**2, rtol=1e-9)
-    assert found.pvalue == dric(rows.baseline, rows.X, rows.env, baseline=rows.baseline, resamples=39).pvalue
+    np.testing.assert_allclose(found.null, factor**2, rtol=1e-9)
+    assert found.pvalue == dric(rows.baseline, rows.X, rows.env, baseline=rows.baseline, n_boot=39).pvalue
 
 
 def same(one: Any, other: Any) -> None:
     np.testing.assert_allclose(other.interval, one.interval, rtol=1e-5)
-    np.testing.assert_allclose(other.shuffled, one.shuffled, rtol=1e-5)
-    np.testing.assert_allclose(other.shuffled_numerator, one.shuffled_numerator, rtol=1e-5)
+    np.testing.assert_allclose(other.null, one.null, rtol=1e-5)
+    np.testing.assert_allclose(other.null_numerator, one.null_numerator, rtol=1e-5)
     assert other.pvalue == one.pvalue
 
 
 def test_draws_do_not_know_row_order_names_or_units(seed: int) -> None:
     rows = shifted(seed)
-    one = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, resamples=19)
+    one = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=19)
     order = np.random.default_rng(seed).permutation(len(rows.f))
-    same(one, dric(rows.f[order], rows.X[order], rows.env[order], baseline=rows.baseline[order], resamples=19))
+    same(one, dric(rows.f[order], rows.X[order], rows.env[order], baseline=rows.baseline[order], n_boot=19))
     renamed = np.array([{"u": 9, "v": 1, "w": 5}[label] for label in rows.env])
-    same(one, dric(rows.f, rows.X, renamed, baseline=rows.baseline, resamples=19))
-    same(one, dric(rows.f, rows.X * [1000.0, 0.25] + [3.0, 1.0], rows.env, baseline=rows.baseline, resamples=19))
-    other = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, resamples=19, seed=1)
+    same(one, dric(rows.f, rows.X, renamed, baseline=rows.baseline, n_boot=19))
+    same(one, dric(rows.f, rows.X * [1000.0, 0.25] + [3.0, 1.0], rows.env, baseline=rows.baseline, n_boot=19))
+    other = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=19, seed=1)
     assert other.value == one.value
-    assert not np.array_equal(other.shuffled, one.shuffled)
+    assert not np.array_equal(other.null, one.null)
 
 
 def test_whole_weights_draw_like_repeated_rows(seed: int) -> None:
     rows = shifted(seed)
     weight = np.random.default_rng(seed).integers(0, 3, len(rows.f))
     again = np.repeat(np.arange(len(weight)), weight)
-    one = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, weight=weight, resamples=19)
-    other = dric(rows.f[again], rows.X[again], rows.env[again], baseline=rows.baseline[again], resamples=19)
+    one = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, weight=weight, n_boot=19)
+    other = dric(rows.f[again], rows.X[again], rows.env[again], baseline=rows.baseline[again], n_boot=19)
     same(one, other)
 
 
@@ -169,21 +170,21 @@ def test_every_row_is_dealt_everywhere(seed: int) -> None:
 
 def test_with_a_representation_both_ratios_are_refitted(seed: int) -> None:
     rows = shifted(seed)
-    given: dict[str, Any] = {"baseline": rows.baseline, "resamples": 19}
+    given: dict[str, Any] = {"baseline": rows.baseline, "n_boot": 19}
     one = dric(rows.f, rows.X, rows.env, **given)
     other = dric(rows.f, rows.X, rows.env, representation=rows.X, **given)  # z = x: the same, fitted twice
     same(one, other)
     on_z = dric(rows.f, rows.X, rows.env, representation=rows.X[:, :1], **given)
-    assert not np.allclose(on_z.shuffled_numerator, one.shuffled_numerator)
+    assert not np.allclose(on_z.null_numerator, one.null_numerator)
 
 
 def test_a_ratio_from_elsewhere_is_not_refitted(seed: int) -> None:
     rows = shifted(seed)
     fitted = density_ratio(rows.X, rows.env)
     for ratio in (fitted, fitted.log_densities):
-        found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=ratio, resamples=39)
+        found = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, ratio=ratio, n_boot=39)
         assert found.interval[0] < found.interval[1]
-        assert len(found.shuffled) == 0
+        assert len(found.null) == 0
         assert math.isnan(found.pvalue)
         assert any("not refitted" in note for note in found.notes)
 
@@ -194,32 +195,32 @@ def test_auto_draws_many_on_small_data_fewer_on_larger_none_on_large(
     rows = shifted(seed)
     cells = 3 * rows.X.size
     given = (rows.f, rows.X, rows.env)
-    assert len(dric(*given, baseline=rows.baseline).shuffled) == 99
+    assert len(dric(*given, baseline=rows.baseline).null) == 99
     monkeypatch.setattr("invariscope.criteria.dric.dric.CELLS", cells / 2.0)
     found = dric(*given, baseline=rows.baseline)
-    assert len(found.shuffled) == 49
+    assert len(found.null) == 49
     assert any("rest on 49 refits" in note for note in found.notes)
     monkeypatch.setattr("invariscope.criteria.dric.dric.CELLS", cells / 10.0)
     found = dric(*given, baseline=rows.baseline)
-    assert len(found.shuffled) == 0
+    assert len(found.null) == 0
     assert math.isnan(found.pvalue)
     assert all(math.isnan(end) for end in (*found.interval, *found.numerator_interval))
-    assert any("many rows to refit: iv.dric(resamples=99)" in note for note in found.notes)
-    assert len(dric(*given, baseline=rows.baseline, resamples=19).shuffled) == 19
+    assert any("many rows to refit: iv.dric(n_boot=99)" in note for note in found.notes)
+    assert len(dric(*given, baseline=rows.baseline, n_boot=19).null) == 19
 
 
 def test_a_baseline_that_does_not_move_leaves_no_interval_but_a_pvalue(seed: int) -> None:
     rows = shifted(seed)
-    found = dric(rows.f, rows.X, rows.env, baseline=np.zeros(len(rows.f)), resamples=19)
+    found = dric(rows.f, rows.X, rows.env, baseline=np.zeros(len(rows.f)), n_boot=19)
     assert all(math.isnan(end) for end in found.interval)
-    assert np.isnan(found.shuffled).all()
+    assert np.isnan(found.null).all()
     assert 0 < found.pvalue <= 1
-    assert math.isnan(dric(0 * rows.f, rows.X, rows.env, baseline=rows.baseline, resamples=19).pvalue)
+    assert math.isnan(dric(0 * rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=19).pvalue)
 
 
 def test_progress_is_said(seed: int) -> None:
     rows, said = shifted(seed), []
-    dric(rows.f, rows.X, rows.env, baseline=rows.baseline, resamples=19, progress=said.append)
+    dric(rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=19, progress=said.append)
     assert said == [f"resampling DRIC: {k} of 38" for k in (0, 10, 20, 30)]
 
 

@@ -183,7 +183,7 @@ def test_bad_numbers_are_refused(function, seed):
 def test_losses_must_fit_the_target(function, seed):
     with pytest.raises(InputError, match='"zero_one" does not fit a target of numbers: use "squared" or "absolute"'):
         function(*example("regression", seed), loss="zero_one")
-    with pytest.raises(InputError, match='"squared" does not fit a target of classes: use "log" or "zero_one"'):
+    with pytest.raises(InputError, match='"squared" does not fit a target of classes: use "log_loss" or "zero_one"'):
         function(*example("binary", seed), loss="squared")
     with pytest.raises(InputError, match='loss "brier" is unknown'):
         function(*example("binary", seed), loss="brier")
@@ -211,6 +211,19 @@ def test_impossible_events_are_capped_and_counted(function):
 def test_environments_with_few_rows_are_named(seed):
     p, y, env = example("regression", seed, n=60)
     assert any("Fewer than 30 rows in 1, 2:" in note for note in risk_variance(p, y, env).notes)
+
+
+@every_case
+def test_an_environment_may_lack_a_class_or_have_a_constant_target(function, task, seed):
+    """Risks are means over rows: no head is fitted that would have to see every class everywhere."""
+    predictions, y, env = example(task, seed)
+    y = np.where(env == 1, 0, y)
+    result = function(predictions, y, env)
+    assert np.isfinite(numbers(result)).all()
+    others = env != 1
+    rest = function(predictions[others], y[others], env[others])
+    for label in (0, 2):
+        assert result.per_environment[label].value == pytest.approx(rest.per_environment[label].value, rel=1e-12)
 
 
 def test_criteria_are_registered_with_their_needs():

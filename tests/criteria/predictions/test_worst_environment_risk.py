@@ -29,7 +29,7 @@ def test_classes_equal_the_loop(seed):
     rng = np.random.default_rng(seed)
     p, env = rng.dirichlet(np.ones(3), size=90), np.repeat([1, 2, 3], 30)
     y = rng.permuted(np.tile(np.arange(3), (3, 10)), axis=1).ravel()
-    for loss in ("log", "zero_one"):
+    for loss in ("log_loss", "zero_one"):
         expected = reference.risks(p.tolist(), y.tolist(), env.tolist(), loss)
         result = worst_environment_risk(p, y, env, loss=loss)
         assert result.value == pytest.approx(max(mean for mean, _ in expected.values()), rel=1e-12)

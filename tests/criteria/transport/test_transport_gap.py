@@ -128,6 +128,7 @@ def test_equals_the_loops_with_cross_fitted_heads(seed: int) -> None:
     assert found.outcome == "a linear head per environment"
 
 
+@pytest.mark.slow  # refitted once for each row
 @pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
 def test_standard_errors_are_the_derivatives_in_the_weights_of_rows(task: str, seed: int) -> None:
     """With a ratio so wrong that fitting the outcome models is most of the noise."""
@@ -172,7 +173,7 @@ def test_y_in_other_units(factor: float, seed: int) -> None:
     other = transport_gap(rows.Z, factor * rows.y + 7.0, rows.env)
     np.testing.assert_allclose(other.pairs, factor * one.pairs, rtol=1e-7, atol=1e-9 * abs(factor))
     np.testing.assert_allclose(other.se, abs(factor) * one.se, rtol=1e-7)
-    np.testing.assert_allclose(other.interval, np.sort(factor * one.interval, axis=2), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(other.pair_intervals, np.sort(factor * one.pair_intervals, axis=2), rtol=1e-6, atol=1e-9)
     for name in ("value", "pvalue", "pair_pvalues", "statistic"):
         np.testing.assert_allclose(getattr(other, name), getattr(one, name), rtol=1e-6, err_msg=name)
 
@@ -230,14 +231,14 @@ def test_the_parts_fit_together(seed: int) -> None:
     assert found.null.shape == (499,)
     assert found.pair_pvalues[off].min() == found.pvalue
     assert np.all(np.diag(found.pair_pvalues) == 1.0)
-    for values in (found.pairs, found.se, found.interval[..., 0], found.interval[..., 1]):
+    for values in (found.pairs, found.se, found.pair_intervals[..., 0], found.pair_intervals[..., 1]):
         assert np.all(np.diag(values) == 0.0)
     t = np.abs(found.pairs[off]) / found.se[off]
     # Wallace's transform of t is below t, and close to it with a hundred degrees of freedom
     assert 0.85 * t.max() < found.statistic <= t.max()
-    reach = (found.interval[..., 1] - found.interval[..., 0])[off] / 2 / found.se[off]
+    reach = (found.pair_intervals[..., 1] - found.pair_intervals[..., 0])[off] / 2 / found.se[off]
     assert np.all((reach > 1.96) & (reach < 2.13))
-    assert found.value_interval[0] < found.value < found.value_interval[1]
+    assert found.interval[0] < found.value < found.interval[1]
     assert found.labels == ("site c", "site d", "site e")
 
 
@@ -268,7 +269,7 @@ def test_pairs_without_overlap_are_refused_by_name(seed: int) -> None:
     rows.Z[rows.env == "site c"] += 40.0
     found = transport_gap(rows.Z, rows.y, rows.env)
     expected = np.array([[False, True, True], [True, False, False], [True, False, False]])
-    for values in (found.pairs, found.se, found.interval[..., 0], found.pair_pvalues):
+    for values in (found.pairs, found.se, found.pair_intervals[..., 0], found.pair_pvalues):
         np.testing.assert_array_equal(np.isnan(values), expected)
     assert np.isfinite(found.value)
     assert 0 < found.pvalue <= 1
@@ -281,7 +282,7 @@ def test_pairs_without_overlap_are_refused_by_name(seed: int) -> None:
 def test_nothing_left_is_said(seed: int) -> None:
     rows = shifted(seed)
     found = transport_gap(rows.Z + 40.0 * rows.code[:, None], rows.y, rows.env)
-    assert np.isnan([found.value, found.pvalue, found.statistic, *found.value_interval]).all()
+    assert np.isnan([found.value, found.pvalue, found.statistic, *found.interval]).all()
     assert any("No pair of environments can be compared" in note for note in found.notes)
     assert found.to_dict()["value"] is None
 

@@ -39,11 +39,11 @@ def test_labels_are_looked_up(seed: int) -> None:
 def test_auto_takes_numbers_for_numbers_and_labels_for_classes() -> None:
     single, Z = LinearHead([1.0], 0.0), [[0.5], [1.0], [2.0]]
     assert worst_case(single, Z, [0.3, 0.4, 7.0], n_boot=0).of == "squared"
-    assert worst_case(single, Z, [0, 1, 1], n_boot=0).of == "cross_entropy"
-    assert worst_case(single, Z, [True, True, True], n_boot=0).of == "cross_entropy"
-    assert worst_case(single, Z, ["a", "b", "b"], n_boot=0).of == "cross_entropy"
+    assert worst_case(single, Z, [0, 1, 1], n_boot=0).of == "log_loss"
+    assert worst_case(single, Z, [True, True, True], n_boot=0).of == "log_loss"
+    assert worst_case(single, Z, ["a", "b", "b"], n_boot=0).of == "log_loss"
     assert worst_case(LinearHead(np.ones((2, 1)), [0, 0]), Z, np.ones((3, 2)), n_boot=0).of == "squared"
-    assert worst_case(LinearHead(np.ones((4, 1)), np.zeros(4)), Z, [0, 3, 3], n_boot=0).of == "cross_entropy"
+    assert worst_case(LinearHead(np.ones((4, 1)), np.zeros(4)), Z, [0, 3, 3], n_boot=0).of == "log_loss"
 
 
 @pytest.mark.parametrize(

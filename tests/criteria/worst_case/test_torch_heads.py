@@ -50,7 +50,7 @@ def drawn(seed: int, rows: int = 200, width: int = 12, classes: int = 4) -> tupl
 
 
 # --- linear heads, for which the answer is known ----------------------------------------------------------------------
-@pytest.mark.parametrize(("loss", "gap"), [("cross_entropy", 0.002), ("hinge", 0.01), ("zero_one", 1e-6)])
+@pytest.mark.parametrize(("loss", "gap"), [("log_loss", 0.002), ("hinge", 0.01), ("zero_one", 1e-6)])
 def test_finds_what_closed_forms_find(loss: str, gap: float, seed: int) -> None:
     head, Z, y = drawn(seed)
     exact = iv.worst_case(known(head), Z, y, loss=loss, n_boot=0)
@@ -65,7 +65,7 @@ def test_two_classes_with_one_score(seed: int) -> None:
     weight, bias = known(head).weight, known(head).bias
     one = linear(weight[1:] - weight[:1], bias[1:] - bias[:1])
     radii = np.linspace(0, 3, 7)
-    for loss in ("cross_entropy", "hinge", "zero_one"):
+    for loss in ("log_loss", "hinge", "zero_one"):
         np.testing.assert_allclose(curve(one, Z, y, loss, radii)[0], curve(head, Z, y, loss, radii)[0], rtol=1e-3)
 
 
@@ -94,13 +94,13 @@ def test_errors_of_two_rows() -> None:
 
 
 def test_worst_points_of_cross_entropy() -> None:
-    found = worst_points(linear([[-1.0], [1.0]]), torch.zeros(3, 1).double(), [1, 1, 0], "cross_entropy", 1.46211716)
+    found = worst_points(linear([[-1.0], [1.0]]), torch.zeros(3, 1).double(), [1, 1, 0], "log_loss", 1.46211716)
     torch.testing.assert_close(found, torch.tensor([[-0.5], [-0.5], [0.5]]).double(), atol=1e-5, rtol=0)
 
 
 def test_a_row_far_from_all_boundaries_is_moved_across() -> None:
     """Its gradient is e⁻³⁰: who climbs from where it is never gets anywhere."""
-    _, lower, _ = curve(linear([[-1.0], [1.0]]), [[15.0]], [1], "cross_entropy", [0.0, 30.0])
+    _, lower, _ = curve(linear([[-1.0], [1.0]]), [[15.0]], [1], "log_loss", [0.0, 30.0])
     assert lower[1] == pytest.approx(30.0, rel=0.05)  # log(1 + e³⁰)
 
 
@@ -124,14 +124,14 @@ def grid_dual(head: nn.Module, Z: Floats, y: Any, losses_of: Any, radii: Floats)
     return np.min(np.outer(radii**2, gammas) + means, axis=1)
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_finds_most_of_what_a_grid_finds(loss: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     Z, y = rng.normal(size=(60, 1)), rng.integers(0, 2, 60)
 
     def losses_of(scores: Floats, code: int) -> Floats:
         lead = scores[:, 1 - code] - scores[:, code]
-        return np.logaddexp(0, lead) if loss == "cross_entropy" else np.maximum(0, 1 + lead)
+        return np.logaddexp(0, lead) if loss == "log_loss" else np.maximum(0, 1 + lead)
 
     radii = np.array([0.1, 0.3, 0.6, 1.0, 1.5])
     expected = grid_dual(Waves(), Z, y, losses_of, radii)
@@ -163,7 +163,7 @@ def test_inputs_cannot_do_worse_than_the_representation_they_lead_to(seed: int) 
         Z = represent(torch.tensor(X)).numpy()
         y = head(torch.tensor(Z)).argmax(1).numpy()
     for gamma in (2.0, 0.5):
-        worst = worst_points(nn.Sequential(represent, head), X, y, "cross_entropy", gamma)
+        worst = worst_points(nn.Sequential(represent, head), X, y, "log_loss", gamma)
         with torch.no_grad():
             there = represent(worst)
             reached = float(nn.functional.cross_entropy(head(there), torch.tensor(y)))
@@ -172,7 +172,7 @@ def test_inputs_cannot_do_worse_than_the_representation_they_lead_to(seed: int) 
             known(head),
             Z,
             y,
-            loss="cross_entropy",
+            loss="log_loss",
             radii=[0, far],
             n_boot=0,
         )
@@ -192,7 +192,7 @@ def test_networks_are_left_as_they_were(dtype: torch.dtype, seed: int) -> None:
     before = {name: value.clone() for name, value in network.state_dict().items()}
     images = np.random.default_rng(seed).normal(size=(20, 1, 6, 6))
     y = np.arange(20) % 3
-    point, lower, _ = curve(network, images, y, "cross_entropy", [0.0, 0.5, 1.0])
+    point, lower, _ = curve(network, images, y, "log_loss", [0.0, 0.5, 1.0])
     assert point[0] < point[1] < point[2]
     assert (lower <= point + 1e-9).all()
     assert [module.training for module in network] == [True, False, True, True, True, True]
@@ -204,7 +204,7 @@ def test_networks_are_left_as_they_were(dtype: torch.dtype, seed: int) -> None:
     assert found.dtype == dtype
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "zero_one", "squared"])
+@pytest.mark.parametrize("loss", ["log_loss", "zero_one", "squared"])
 def test_few_rows_at_a_time_give_the_same(loss: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     head, Z, y = drawn(seed, rows=50)
     if loss == "squared":
@@ -220,15 +220,15 @@ def test_few_rows_at_a_time_give_the_same(loss: str, seed: int, monkeypatch: pyt
 def test_works_where_gradients_are_switched_off(seed: int) -> None:
     head, Z, y = drawn(seed, rows=20)
     with torch.no_grad():
-        found, _, _ = sweep(head, Z, y, "cross_entropy", radius=1.0)
+        found, _, _ = sweep(head, Z, y, "log_loss", radius=1.0)
     assert found.moved[-1].mean() > 1
 
 
 def test_a_head_that_says_the_same_everywhere_has_a_flat_curve() -> None:
-    for loss in ("cross_entropy", "hinge", "zero_one"):
+    for loss in ("log_loss", "hinge", "zero_one"):
         point, lower, _ = curve(linear([[0.0], [0.0]], [1.0, 0.0]), [[1.0], [2.0]], [0, 0], loss, [0.0, 1.0])
         np.testing.assert_allclose(point, lower)
-        assert point[0] == pytest.approx({"cross_entropy": np.log(1 + np.exp(-1))}.get(loss, 0.0))
+        assert point[0] == pytest.approx({"log_loss": np.log(1 + np.exp(-1))}.get(loss, 0.0))
 
 
 def test_weights_count_rows(seed: int) -> None:
@@ -236,7 +236,7 @@ def test_weights_count_rows(seed: int) -> None:
     head = linear([[-1.0], [1.0]])
     Z, y = np.concatenate([np.full((5, 1), 1.0), np.full((5, 1), 50.0)]), np.ones(10, int)
     weight = np.repeat([1.0, 0.0], 5)
-    found, start, _ = sweep(head, Z, y, "cross_entropy", radius=2.0, weight=weight, seed=seed)
+    found, start, _ = sweep(head, Z, y, "log_loss", radius=2.0, weight=weight, seed=seed)
     assert np.sqrt(found.moved @ weight / 5).max() > 2.0
     loss, _, _, _ = curve_of(found, start, np.array([2.0]), weight, None)
     assert loss[0] == pytest.approx(np.log1p(np.exp(2.0)), rel=0.01)  # from 1 to −1
@@ -247,7 +247,7 @@ def test_lipschitz_constant_bounds_slopes(seed: int) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 3)).double()
-    bound = lipschitz_constant(network, "cross_entropy")
+    bound = lipschitz_constant(network, "log_loss")
     assert bound is not None
     rows = torch.randn(200, 5, generator=torch.Generator().manual_seed(seed)).double().requires_grad_()
     losses = nn.functional.cross_entropy(network(rows), torch.arange(200) % 3, reduction="sum")

@@ -15,7 +15,7 @@ from invariscope.criteria.worst_case import refine
 from invariscope.results import WorstCaseResult
 from tests.reference.worst_case import by_transport
 
-CLASS_LOSSES = ("cross_entropy", "hinge", "zero_one")
+CLASS_LOSSES = ("log_loss", "hinge", "zero_one")
 TWO = LinearHead([[-1.0], [1.0]], [0.0, 0.0])
 
 
@@ -59,7 +59,7 @@ def test_squared_loss_of_two_rows() -> None:
 @pytest.mark.parametrize("head", [TWO, LinearHead([2.0], 0.0), LinearHead([[-1.0], [1.0], [0.0]], [0, 0, -1e5])])
 def test_cross_entropy_of_one_row(head: LinearHead) -> None:
     """One row on the boundary: moved by ρ against its class, log(1 + e^{2ρ}); the third class is out of reach."""
-    found = curve(head, [[0.0]], [1], "cross_entropy", [0, 0.1, 0.5, 2])
+    found = curve(head, [[0.0]], [1], "log_loss", [0, 0.1, 0.5, 2])
     np.testing.assert_allclose(found.loss, np.log1p(np.exp(2 * found.radii)), atol=1e-6)
     np.testing.assert_allclose(found.lower, found.upper, rtol=1e-4)
     assert found.gamma[2] == pytest.approx(2 / (1 + math.exp(-1)), abs=1e-6)
@@ -92,7 +92,7 @@ def test_curves_rise_and_are_concave_in_the_squared_radius(name: str, classes: i
     own = scores[np.arange(len(y)), y]
     others = np.where(np.arange(classes) == y[:, None], -np.inf, scores).max(axis=1)
     start = {
-        "cross_entropy": np.logaddexp.reduce(scores, axis=1) - own,
+        "log_loss": np.logaddexp.reduce(scores, axis=1) - own,
         "hinge": np.maximum(0, 1 + others - own),
         "zero_one": others >= own,
     }
@@ -102,13 +102,13 @@ def test_curves_rise_and_are_concave_in_the_squared_radius(name: str, classes: i
 @pytest.mark.parametrize("classes", [2, 5])
 def test_errors_are_below_hinge_and_below_cross_entropy_in_bits(classes: int, seed: int) -> None:
     head, Z, y = example(classes, seed)
-    found = worst_case(head, Z, y, loss=("zero_one", "hinge", "cross_entropy"), n_boot=0)
+    found = worst_case(head, Z, y, loss=("zero_one", "hinge", "log_loss"), n_boot=0)
     assert found.of == "zero_one"
-    assert list(found.others) == ["hinge", "cross_entropy"]
+    assert list(found.others) == ["hinge", "log_loss"]
     for other in found.others.values():
         np.testing.assert_array_equal(other.radii, found.radii)
     assert np.all(found.loss <= found.others["hinge"].loss + 1e-12)
-    assert np.all(found.loss <= found.others["cross_entropy"].lower / math.log(2) + 1e-12)
+    assert np.all(found.loss <= found.others["log_loss"].lower / math.log(2) + 1e-12)
 
 
 @pytest.mark.parametrize("name", CLASS_LOSSES)
@@ -158,7 +158,7 @@ def test_a_common_weight_vector_and_a_single_output_change_nothing(seed: int) ->
 def test_single_precision_is_read_as_double(seed: int) -> None:
     head, Z, y = example(3, seed)
     Z = Z.astype(np.float32)
-    one, other = (curve(head, values, y, "cross_entropy", [0.5, 2]) for values in (Z, Z.astype(float)))
+    one, other = (curve(head, values, y, "log_loss", [0.5, 2]) for values in (Z, Z.astype(float)))
     np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
     assert one.loss.dtype == np.float64
 
@@ -187,7 +187,7 @@ def test_bands_hold_the_curve_and_shrink_with_rows(seed: int) -> None:
 @pytest.mark.parametrize("head", [LinearHead(np.ones((3, 2)), [0, 1, -1]), LinearHead(np.zeros((3, 2)), [0, 1, -1])])
 def test_a_constant_head_has_a_flat_curve_and_no_unit(name: str, head: LinearHead) -> None:
     found = worst_case(head, [[1.0, 2.0], [3.0, 4.0]], [1, 0], loss=name, radii=[0, 5])
-    scores = {"cross_entropy": math.log(1 + math.e + 1 / math.e) - 0.5, "hinge": (0 + 2) / 2, "zero_one": 0.5}
+    scores = {"log_loss": math.log(1 + math.e + 1 / math.e) - 0.5, "hinge": (0 + 2) / 2, "zero_one": 0.5}
     np.testing.assert_allclose(found.loss, scores[name], rtol=1e-12)
     assert found.unit == math.inf
     assert found.value == pytest.approx(scores[name])
@@ -206,7 +206,7 @@ def test_two_equal_classes_of_three() -> None:
     assert already.loss.tolist() == [1, 1]
     hinge = curve(head, [[-1.0]], [0], "hinge", [0, 3])
     np.testing.assert_allclose(hinge.loss, [0, 1 + (-2) + 3])  # a = 1 − 2, slope 1
-    entropy = curve(head, [[-1.0]], [0], "cross_entropy", [0, 3])
+    entropy = curve(head, [[-1.0]], [0], "log_loss", [0, 3])
     places = np.linspace(-1, 19, 20001)
     losses = np.log(math.e + 1 + np.exp(places)) - 1
     plan = by_transport(losses[None], np.array([[-1.0]]), places[None, :, None], 3.0)  # mass is split here
@@ -218,7 +218,7 @@ def test_two_equal_classes_of_three() -> None:
 def test_rows_that_are_all_wrong_have_no_unit_but_a_curve(name: str) -> None:
     found = worst_case(TWO, [[-1.0], [-2.0]], [1, 1], loss=name, radii=[0, 1])
     expected = {
-        "cross_entropy": [np.mean(np.log1p(np.exp([2.0, 4.0])))],
+        "log_loss": [np.mean(np.log1p(np.exp([2.0, 4.0])))],
         "hinge": [4.0, 6.0],  # 1 + 2|z|, and both rows move by 1
         "zero_one": [1.0, 1.0],
     }[name]
@@ -235,7 +235,7 @@ def test_separable_rows_with_huge_scores_jump_one_by_one(classes: int) -> None:
     W = np.array([[-1.0], [1.0], [0.0]])[:classes] * 1e5
     head = LinearHead(W, [0.0, 0.0, -1e7][:classes])
     radii = [0.0, 0.5, 1.0, 2.0]
-    found = curve(head, [[1.0]], [1], "cross_entropy", radii)
+    found = curve(head, [[1.0]], [1], "log_loss", radii)
     # one row at distance 1: mass 1/m goes to distance 2 (loss 2·10⁵ · (√m ρ − 1)); best at √m ρ = 2 while ρ ≤ 2
     np.testing.assert_allclose(found.loss, 2e5 * np.array([0, 0.0625, 0.25, 1.0]), rtol=2e-3)
     assert np.all(np.isfinite(found.upper))
@@ -247,7 +247,7 @@ def test_huge_radii_follow_the_steepest_difference(classes: int, seed: int) -> N
     radius = 1e7
     slope = [max(np.sum((head.weight - head.weight[label]) ** 2, axis=1)) for label in y]
     rate = math.sqrt(np.mean(slope))
-    for name in ("cross_entropy", "hinge"):
+    for name in ("log_loss", "hinge"):
         found = curve(head, Z, y, name, [radius])
         assert found.loss[0] == pytest.approx(rate * radius, rel=1e-5)
         assert found.upper[0] == pytest.approx(rate * radius, rel=2e-3)
@@ -259,7 +259,7 @@ def test_tiny_radii_follow_the_gradient(radius: float, seed: int) -> None:
     head, Z, y = example(3, seed)
     away = head.probabilities(Z) - np.eye(3)[y]
     rate = math.sqrt(np.mean(np.sum((away @ head.weight) ** 2, axis=1)))
-    found = curve(head, Z, y, "cross_entropy", [0, radius])
+    found = curve(head, Z, y, "log_loss", [0, radius])
     assert (found.loss[1] - found.loss[0]) / radius == pytest.approx(rate, rel=5e-3)
     assert found.gamma[1] == pytest.approx(rate / (2 * radius), rel=5e-3)
 
@@ -360,8 +360,8 @@ def test_environments_of_weight_zero_rows_do_not_fail() -> None:
 
 def test_only_what_is_known_but_for_rounding_is_called_exact(seed: int) -> None:
     head, Z, y = example(3, seed)
-    found = worst_case(head, Z, y, loss=["zero_one", "hinge", "cross_entropy"], n_boot=0)
-    assert (found.exact, found.others["hinge"].exact, found.others["cross_entropy"].exact) == (True, True, False)
+    found = worst_case(head, Z, y, loss=["zero_one", "hinge", "log_loss"], n_boot=0)
+    assert (found.exact, found.others["hinge"].exact, found.others["log_loss"].exact) == (True, True, False)
     head, Z, y = example(2, seed)
     assert worst_case(head, Z, y, n_boot=0).exact
 

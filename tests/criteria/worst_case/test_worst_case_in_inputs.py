@@ -29,7 +29,7 @@ def test_inputs_never_reach_more_than_the_representation_allows(seed: int) -> No
     X, y = rows(seed)
     found = worst_case_in_inputs(iv.split(network(seed)), X, y, n_boot=0, seed=seed)
     assert not found.exact
-    assert found.of == "cross_entropy"
+    assert found.of == "log_loss"
     assert len(found.moved) == len(found.reached) == len(found.representation) >= 4
     assert np.all(np.diff(found.moved) > 0)
     assert np.all(found.reached <= found.representation * (1 + 1e-6))
@@ -46,7 +46,7 @@ def test_where_the_representation_is_an_orthogonal_map_of_the_inputs_both_are_th
     model[1].weight.data = torch.as_tensor(rng.normal(size=(3, 4)))
     found = worst_case_in_inputs(iv.split(model), X, y, n_boot=0, seed=seed)
     head = iv.split(model).head
-    exact = iv.worst_case(head, iv.split(model).represent(X), y, loss="cross_entropy", radii=found.radii, n_boot=0)
+    exact = iv.worst_case(head, iv.split(model).represent(X), y, loss="log_loss", radii=found.radii, n_boot=0)
     np.testing.assert_allclose(found.unit, exact.unit, rtol=1e-3)
     assert np.all(found.loss <= exact.upper * (1 + 1e-6))
     np.testing.assert_allclose(found.loss, exact.loss, rtol=0.02)

@@ -12,6 +12,7 @@ from invariscope.criteria.dric.resampling import Sampler, Side, resample
 from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
+from invariscope.models.outputs import prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import Rows
@@ -47,8 +48,8 @@ def dric(
     ratio: Any = "logistic",
     representation: Any = None,
     svd: int | None = None,
-    target: Any = None,
-    resamples: int | str = "auto",
+    y: Any = None,
+    n_boot: int | str = "auto",
     seed: int = 0,
     weight: Any = None,
     progress: bool | Say = False,
@@ -79,9 +80,9 @@ def dric(
     representation : (n, p), z = φ(x); the ratio for the model's terms is then fitted on z, that for the baseline's on x
         (appendix A.3). Ratios from elsewhere are given as a pair, for z and for x.
     svd : reduce ``X`` to this many singular directions first (Table 14 has 128)
-    target : (n,), adds the published lower bound Cov²(Y, E) / R_Υ as ``bound`` (which does not hold: see its notes).
+    y : (n,), adds the published lower bound Cov²(Y, E) / R_Υ as ``bound`` (which does not hold: see its notes).
         Environments count by their labels where these are numbers, else as 0, 1, 2, … in the order of the labels.
-    resamples : refits for the interval, and as many again for shuffles: 0, or at least 19. "auto" is 99 on small data,
+    n_boot : refits for the interval, and as many again for shuffles: 0, or at least 19. "auto" is 99 on small data,
         fewer on larger and none where refits are slow, which a note says.
     progress : say on the terminal how many refits are done
 
@@ -93,7 +94,7 @@ def dric(
         ``interval``: where the middle 95 % of Q̂ lie when rows are drawn anew within environments and the ratio is
         refitted. How far the number moves from sample to sample, no more: it need not hold Q̂ itself, since squares of
         noisy gaps grow with noise.
-        ``shuffled``, ``shuffled_numerator``: Q̂ and its numerator when rows are dealt to environments at random, ratio
+        ``null``, ``null_numerator``: Q̂ and its numerator when rows are dealt to environments at random, ratio
         refitted. There Q̂ is noise over noise, of any size around that of (spread of f / spread of b)²; so the
         ``pvalue`` is that of the numerator. A small one says that *inputs* differ between environments in a way that
         moves f and that the ratio does not undo. It is no test of invariance.
@@ -110,7 +111,10 @@ def dric(
     """
     for_draws = generator(seed).spawn(1)[0]
     data = Environments.of(X, None, env, weight)
-    model, reference = _outputs(data, predictions, "predictions"), _outputs(data, baseline, "baseline")
+    model, reference = (
+        data.grouped(prediction_columns(values, len(data.X), what), what)
+        for values, what in ((predictions, "predictions"), (baseline, "baseline"))
+    )
     if model.shape != reference.shape:
         raise InputError(
             f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
@@ -129,14 +133,14 @@ def dric(
     value = numerator / denominator if denominator > 0 else math.nan
     notes = _notes(data, [fitted for _, fitted, _ in ratios], denominator)
 
-    draws = _number_of_resamples(resamples, sides, ratio, notes)
+    draws = _number_of_resamples(n_boot, sides, ratio, notes)
     with one_blas_thread(), reporting(progress) as say:
         booted, shuffled = resample(sides, Sampler.of(sides[-1].rows, data.weight), draws, for_draws, say)
     if draws and not len(shuffled):
         notes.append(
             "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
         )
-    bound = None if target is None else information_bound(data, target, model, reference)
+    bound = None if y is None else information_bound(data, y, model, reference)
     if bound is not None:
         notes.extend(bound.notes)
     single = model.shape[1] == 1
@@ -151,8 +155,8 @@ def dric(
         overlap=ratios[0][1].overlap,
         interval=_middle(_quotients(booted)),
         numerator_interval=_middle(booted[:, 0]),
-        shuffled=_quotients(shuffled),
-        shuffled_numerator=shuffled[:, 0],
+        null=_quotients(shuffled),
+        null_numerator=shuffled[:, 0],
         pvalue=pvalue(numerator, shuffled[:, 0]) if len(shuffled) and numerator > 0 else math.nan,
         sigma2=sigma2[:, :, 0] if single else sigma2,
         rows=data.rows,
@@ -160,19 +164,6 @@ def dric(
         bound=bound,
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def _outputs(data: Environments, values: Any, what: str) -> Floats:
-    if hasattr(values, "predict"):
-        raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{what}: {int((~np.isfinite(array)).sum())} missing or infinite values")
-    return data.grouped(array, what)
 
 
 def _ratios(
@@ -198,25 +189,25 @@ def _ratios(
 def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
     if asked != "auto":
         if not isinstance(asked, int | np.integer) or asked < 0 or 0 < asked < FEWEST:
-            raise InputError(f'resamples is {asked!r}: give "auto", 0, or a whole number of at least {FEWEST}')
+            raise InputError(f'n_boot is {asked!r}: give "auto", 0, or a whole number of at least {FEWEST}')
         return int(asked)
     names = ratio if isinstance(ratio, tuple) else (ratio,)
     refitted = [side.rows for side in sides if not side.given]
     if any(not is_given(one) and one not in QUICK for one in names):
         notes.append(
-            f"No interval and no shuffles, which need refits of this ratio: iv.dric(resamples={RESAMPLES}) draws them."
+            f"No interval and no shuffles, which need refits of this ratio: iv.dric(n_boot={RESAMPLES}) draws them."
         )
         return 0
     cells = sum(rows.X.size * rows.environments for rows in refitted)
     draws = RESAMPLES if cells <= CELLS else int(RESAMPLES * CELLS / cells)
     if draws < FEWEST:
         notes.append(
-            f"No interval and no shuffles, since there are many rows to refit: iv.dric(resamples={RESAMPLES}) does."
+            f"No interval and no shuffles, since there are many rows to refit: iv.dric(n_boot={RESAMPLES}) does."
         )
         return 0
     if draws < RESAMPLES:
         notes.append(
-            f"Interval and shuffles rest on {draws} refits, since there are many rows: iv.dric(resamples=) sets them."
+            f"Interval and shuffles rest on {draws} refits, since there are many rows: iv.dric(n_boot=) sets them."
         )
     return draws
 

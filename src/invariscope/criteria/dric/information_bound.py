@@ -94,17 +94,17 @@ def _coding(data: Environments) -> tuple[Floats, tuple[str, ...]]:
 
 def _target_columns(data: Environments, target: Any, outputs: int) -> Floats:
     """The target as one column, or as one 0/1 column per class where the predictions are class probabilities."""
-    values, _ = vector_of(target, "target")
-    values = np.asarray(data.grouped(values, "target"))
+    values, _ = vector_of(target, "y")
+    values = np.asarray(data.grouped(values, "y"))
     if outputs == 1 and values.dtype.kind in "iufb":
         numbers = values.astype(np.float64)
         if not np.isfinite(numbers).all():
-            raise InputError(f"target has {int((~np.isfinite(numbers)).sum())} missing or infinite values")
+            raise InputError(f"y has {int((~np.isfinite(numbers)).sum())} missing or infinite values")
         return numbers[:, None]
     classes, codes = np.unique(values, return_inverse=True)
     if len(classes) != max(outputs, 2):
         raise InputError(
-            f"target has {len(classes)} classes but predictions have {outputs} columns: give one column per class"
+            f"y has {len(classes)} classes but predictions have {outputs} columns: give one column per class"
         )
     member: Floats = (codes[:, None] == np.arange(len(classes))).astype(np.float64)
     return member[:, 1:] if outputs == 1 else member

@@ -24,7 +24,7 @@ class Found:
     """What a solver hands back; parameters in the order of the flat vector."""
 
     influences: Floats
-    shuffled: Floats
+    null: Floats
     eigenvalues: Floats
     rank: int
     damping: Damping
@@ -69,10 +69,10 @@ def dense(
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     inverse = (vectors[:, live] / (eigenvalues[live] + chosen.added)) @ vectors[:, live].T
     if exact:
-        shuffled = exact_shuffles(rows, theta, inverse, data.offsets, shuffles, rng)
+        null = exact_shuffles(rows, theta, inverse, data.offsets, shuffles, rng)
     else:
-        shuffled = gaussian_shuffles(inverse @ known.covariance() @ inverse, data.rows, shuffles, rng)
-    return Found(-known.gradient @ inverse, shuffled, eigenvalues, int(live.sum()), chosen)
+        null = gaussian_shuffles(inverse @ known.covariance() @ inverse, data.rows, shuffles, rng)
+    return Found(-known.gradient @ inverse, null, eigenvalues, int(live.sum()), chosen)
 
 
 def dense_penalised(
@@ -95,8 +95,8 @@ def dense_penalised(
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     basis = vectors[:, live]
     influences = -penalty.by_environment(means, sizes).gradient @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
-    shuffled = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen).draw(shuffles, exact, rng)
-    return Found(influences, shuffled, eigenvalues, int(live.sum()), chosen)
+    null = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen).draw(shuffles, exact, rng)
+    return Found(influences, null, eigenvalues, int(live.sum()), chosen)
 
 
 def index_of(influences: Floats) -> tuple[float, Floats]:

@@ -34,7 +34,7 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue, whole
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 INTERCEPT = "(intercept)"
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
@@ -53,11 +53,11 @@ def influence_index(
     env: Any = None,
     *,
     head: Any = None,
-    loss: str = "auto",
+    task: str = "auto",
     penalty: str | None = None,
     penalty_weight: float = 0.0,
     damping: float | str = "auto",
-    shuffles: int = 999,
+    n_boot: int = 999,
     exact: bool = False,
     seed: int = 0,
     weight: Any = None,
@@ -73,7 +73,7 @@ def influence_index(
     (1/m) Σ_e ℓ_e + penalty_weight · R. Cov_e divides by the number of environments.
 
     The shuffle baseline pools the rows, deals them into environments of the same sizes and computes V again (with the
-    penalty of the new environments): ``shuffled`` holds all of these values, and the p-value is their share at least
+    penalty of the new environments): ``null`` holds all of these values, and the p-value is their share at least
     as large as V. Mean gradients of random environments are normal to very good accuracy, so by default they are drawn
     as N(ḡ, (1/n_e − 1/n) S); ``exact=True`` really deals the rows and computes everything anew.
 
@@ -83,7 +83,7 @@ def influence_index(
         no other criterion, y may be (n, q), q numbers per row: the loss is then Σ_k (s_k − y_k)².
     head : the model's own :class:`~invariscope.LinearHead`; without one, the head that minimises the objective is
         fitted. Or a torch module that maps rows of ``Z`` to predictions, log-odds or class scores.
-    loss : "auto", "squared", "logistic" or "softmax"
+    task : "auto", "regression" or "classification"
     penalty : what the model was trained with beside the risks: "irm", "irm_split" (even and odd rows of every
         environment) or "vrex", as :mod:`invariscope.objectives` have them, and ``penalty_weight`` its weight. It enters
         H, not the gradients: more weight is put on an environment's rows, not on its part of the penalty.
@@ -91,7 +91,7 @@ def influence_index(
         is below it (as in wide ReLU layers, where V is pure noise otherwise), else 0. Dead units and dependent columns
         make H singular; their directions have no gradient and are left out. Where H has negative curvature, "auto"
         makes it positive and says so.
-    shuffles : how many random deals
+    n_boot : how many random deals
     solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
         (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
         "cg", conjugate gradients for a whole network (each shuffle costs a solve, so at most 19 are dealt unless
@@ -106,7 +106,7 @@ def influence_index(
     >>> z, env = rng.normal(size=(600, 2)), np.repeat([2019, 2020, 2021], 200)
     >>> y = z[:, 0] + (env - 2020) * z[:, 1] + rng.normal(size=600)
     >>> result = influence_index(z, y, env)
-    >>> bool(result.value > result.shuffled.max()), result.pvalue, result.top_columns(1)
+    >>> bool(result.value > result.null.max()), result.pvalue, result.top_columns(1)
     (True, 0.001, ('x1',))
     >>> rex = influence_index(z, y, env, penalty="vrex", penalty_weight=10.0)  # trained against the difference
     >>> bool(rex.value < result.value)
@@ -117,19 +117,20 @@ def influence_index(
     rng = generator(seed)
     if has_several_targets(y):
         data, values, names = with_several_targets(Z, y, env, weight)
-        if loss not in ("auto", "squared"):
-            raise InputError(f'y has {len(names)} columns: for several numbers per row the loss is "squared"')
+        if task not in ("auto", "regression"):
+            raise InputError(f"y has {len(names)} columns: several numbers per row are a regression")
         target = Target("regression", values)
     else:
         data = Environments.of(Z, y, env, weight)
-        target, names = target_of(data, loss), ()
+        target, names = target_of(data, task), ()
+        refuse_unfit_for_own_heads(data, target)
     if penalty is not None and data.weight is not None:
         data, target = _written_out(data, target, exact)
     head, intercept = _plain_head(head, solver)
     if head is not None and not isinstance(head, LinearHead):
         from invariscope.criteria.influence.torch_autograd import measured_network
 
-        return measured_network(data, target, head, penalty, penalty_weight, damping, shuffles, exact, rng, solver)
+        return measured_network(data, target, head, penalty, penalty_weight, damping, n_boot, exact, rng, solver)
     if solver in ("autograd", "cg"):
         raise InputError(f'solver "{solver}" is for torch modules: give one as head, or use "dense" or "kronecker"')
     target = _as_head_has_it(target, head, data, len(names) or None)
@@ -146,11 +147,11 @@ def influence_index(
     with one_blas_thread():
         if solver == "kronecker":
             theta = _given_or_fitted(data, target, rows, head)
-            found = structured(rows, theta, data, damping, shuffles, exact, rng)
+            found = structured(rows, theta, data, damping, n_boot, exact, rng)
         elif chosen is None:
-            found = _without_penalty(data, target, rows, head, damping, shuffles, exact, rng)
+            found = _without_penalty(data, target, rows, head, damping, n_boot, exact, rng)
         else:
-            found = _with_penalty(data, target, rows, head, chosen, damping, shuffles, exact, rng)
+            found = _with_penalty(data, target, rows, head, chosen, damping, n_boot, exact, rng)
     if head is not None:
         found.notes.extend(order_note(target.classes))
     if penalty is not None and penalty_weight == 0:
@@ -234,7 +235,7 @@ def _result(
         columns = (*columns, INTERCEPT)
     if rows.outputs > 1:
         columns = tuple(f"{column} [{label}]" for label in names or target.classes for column in columns)
-    return result_of(data, found, columns, order, target.loss, penalty, penalty_weight)
+    return result_of(data, found, columns, order, target.task, penalty, penalty_weight)
 
 
 def result_of(
@@ -242,7 +243,7 @@ def result_of(
     found: Found,
     parameters: tuple[str, ...],
     order: Any,
-    loss: str,
+    task: str,
     penalty: str | None,
     penalty_weight: float,
 ) -> InfluenceResult:
@@ -253,8 +254,8 @@ def result_of(
         notes.append("All environments pull the head alike: V is minus infinity.")
     return InfluenceResult(
         value=value,
-        shuffled=found.shuffled,
-        pvalue=_pvalue(value, found.shuffled),
+        null=found.null,
+        pvalue=_pvalue(value, found.null),
         labels=data.labels,
         parameters=parameters,
         influences=found.influences[:, order],
@@ -262,7 +263,7 @@ def result_of(
         eigenvalues=found.eigenvalues[::-1].copy(),
         damping=found.damping.added,
         rank=found.rank,
-        loss=loss,
+        loss="squared" if task == "regression" else "log_loss",
         solver=found.solver,
         damping_reason=found.damping.reason,
         penalty=penalty,
@@ -271,10 +272,10 @@ def result_of(
     )
 
 
-def _pvalue(value: float, shuffled: Floats) -> float:
-    if not len(shuffled):
+def _pvalue(value: float, null: Floats) -> float:
+    if not len(null):
         return float("nan")
-    return pvalue(value, shuffled) if np.isfinite(value) else 1.0
+    return pvalue(value, null) if np.isfinite(value) else 1.0
 
 
 def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:

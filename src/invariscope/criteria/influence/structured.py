@@ -175,19 +175,19 @@ def structured(
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
     influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, TOLERANCE)
     if exact:
-        shuffled = np.empty(shuffles)
+        null = np.empty(shuffles)
         for start in range(0, shuffles, DEALS):
             size = min(DEALS, shuffles - start)
             codes = rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
             dealt = (codes[:, None, :] == np.arange(m)[:, None]).reshape(size * m, -1).astype(np.float64)
             pulled = kronecker.inverse_times(kronecker.gradients(dealt), added, SKETCH_TOLERANCE)[0]
-            shuffled[start : start + size] = largest_spread(pulled.reshape(size, m, -1))
+            null[start : start + size] = largest_spread(pulled.reshape(size, m, -1))
     else:
-        shuffled = spectral_shuffles(*kronecker.row_spectrum(added, rng), data.rows, shuffles, rng)
+        null = spectral_shuffles(*kronecker.row_spectrum(added, rng), data.rows, shuffles, rng)
     chosen.notes.append(
         f"The Hessian of {rows.size:,} parameters was taken as a product of {rows.outputs} x {rows.outputs} and "
         f"{rows.width:,} x {rows.width:,} matrices (from it are eigenvalues, all but the largest, and damping), and "
         f"influences were made exact by {steps} steps of conjugate gradients (relative residual {residual:.1g})."
     )
     live = int(kronecker.live.sum())
-    return Found(-influences.reshape(m, -1), shuffled, spectrum, live, chosen, "kronecker")
+    return Found(-influences.reshape(m, -1), null, spectrum, live, chosen, "kronecker")

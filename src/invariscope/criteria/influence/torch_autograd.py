@@ -20,7 +20,7 @@ from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import LOSS_OF_TASK, Target
+from invariscope.rows.targets import Target
 
 NUMBERS = int(2e7)  # in the per-row gradients, or the columns of the Hessian, computed at a time
 
@@ -163,4 +163,4 @@ def measured_network(
             found = dense_penalised(rows, theta, data, chosen, damping, shuffles, exact, rng)
     if solver == "autograd":
         found = replace(found, solver="autograd")
-    return result_of(data, found, rows.names(), slice(None), LOSS_OF_TASK[rows.task], penalty, float(penalty_weight))
+    return result_of(data, found, rows.names(), slice(None), rows.task, penalty, float(penalty_weight))

@@ -13,7 +13,7 @@ from invariscope.criteria.predictions.environment_means import (
     few_rows_notes,
     quadratic_interval,
 )
-from invariscope.criteria.predictions.risks import UNITS, checked_predictions, log_loss_notes, loss_name, row_losses
+from invariscope.criteria.predictions.risks import UNITS, log_loss_notes, loss_name, predictions_for, row_losses
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
 from invariscope.rows.environments import Environments
@@ -52,7 +52,7 @@ def risk_variance(
     y, env, weight : (n,) arrays
         Target, environment and, if wanted, how many rows each row stands for.
     task : "auto", "regression" or "classification"
-    loss : "auto", "squared", "absolute", "log" or "zero_one"
+    loss : "auto", "squared", "absolute", "log_loss" or "zero_one"
         "auto" is the squared error for numbers and the log-loss for classes.
 
     Returns
@@ -74,7 +74,7 @@ def risk_variance(
     """
     data = Environments.of(predictions, y, env, weight)
     target = target_of(data, task)
-    values, name = checked_predictions(data, target), loss_name(loss, target)
+    values, name = predictions_for(data, target), loss_name(loss, target)
     risks = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
     low, high = risks.ends()
     return EnvironmentResult(
@@ -83,7 +83,9 @@ def risk_variance(
         per_environment=estimates(data.labels, risks.value, np.maximum(low, 0.0), high),
         worst=data.labels[int(np.argmax(risks.value))],
         unit=UNITS[name],
-        notes=_bias_notes(risks) + (log_loss_notes(values, target) if name == "log" else ()) + few_rows_notes(data),
+        notes=_bias_notes(risks)
+        + (log_loss_notes(values, target) if name == "log_loss" else ())
+        + few_rows_notes(data),
     )
 
 

@@ -1,4 +1,4 @@
-"""From predictions to one loss per row: what counts as a prediction is checked here, once, for all criteria."""
+"""From predictions to one loss per row."""
 
 from __future__ import annotations
 
@@ -7,71 +7,42 @@ from collections.abc import Callable
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.models.outputs import checked_predictions
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 
 CLIP = 1e-12  # smallest probability whose logarithm is taken: log-loss of a row is at most 27.6 nats
-RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
 LARGEST = 1e150  # what can still be squared
-SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
 
-#: Names a user may give, and the loss they mean.
-LOSS_NAMES = {
-    "squared": "squared",
-    "absolute": "absolute",
-    "zero_one": "zero_one",
-    "log": "log",
-    "log_loss": "log",
-    "cross_entropy": "log",
-    "logistic": "log",
-    "softmax": "log",
-}
 LOSSES_OF_TASK = {
     "regression": ("squared", "absolute"),
-    "binary": ("log", "zero_one"),
-    "multiclass": ("log", "zero_one"),
+    "binary": ("log_loss", "zero_one"),
+    "multiclass": ("log_loss", "zero_one"),
 }
 UNITS = {
     "squared": "squared target units",
     "absolute": "target units",
-    "log": "log-loss (nats)",
+    "log_loss": "log-loss (nats)",
     "zero_one": "share",
 }
 
 
-def checked_predictions(data: Environments, target: Target) -> Floats:
-    """Predictions in float64: (n,) values, (n,) probabilities of the second class, or (n, K) probabilities.
+def predictions_for(data: Environments, target: Target) -> Floats:
+    """Predictions stored as the rows' only columns: (n,) values, (n,) probabilities of the second class, or (n, K).
 
-    Columns of class probabilities follow the sorted classes. Two columns for two classes become the second one.
+    Columns of class probabilities follow the sorted classes.
     """
-    columns = data.X.shape[1]
-    if target.task == "regression":
-        if columns != 1:
-            raise InputError(f"predictions have {columns} columns: a numeric target needs one prediction per row")
-        return np.asarray(data.X[:, 0], dtype=np.float64)
-    expected = len(target.classes)
-    if columns != expected and not (expected == 2 and columns == 1):
-        names = ", ".join(map(str, target.classes))
-        raise InputError(
-            f'predictions have {columns} columns, but target "{data.target_name}" has {expected} classes: '
-            f"give one probability per class, in the order {names}"
-        )
-    probabilities = np.asarray(data.X, dtype=np.float64)
-    _refuse_outside_unit_interval(probabilities)
-    if columns > 1:
-        _refuse_bad_sums(probabilities)
-    if expected == 2:
-        probabilities = probabilities[:, -1]
-    return np.clip(probabilities, 0.0, 1.0)
+    values = checked_predictions(data.X, task=target.task, classes=target.classes or None, target_name=data.target_name)
+    return values[:, 1] if target.task == "binary" else values
 
 
 def loss_name(loss: str, target: Target) -> str:
     """Resolve "auto" (squared error for numbers, log-loss for classes) and refuse losses that do not fit."""
     allowed = LOSSES_OF_TASK[target.task]
-    name = allowed[0] if loss == "auto" else LOSS_NAMES.get(loss)
+    name = allowed[0] if loss == "auto" else loss if loss in UNITS else None
     if name is None:
-        raise InputError(f'loss "{loss}" is unknown: use "auto", "squared", "absolute", "log" or "zero_one"')
+        raise InputError(f'loss "{loss}" is unknown: use "auto", "squared", "absolute", "log_loss" or "zero_one"')
     if name not in allowed:
         kind = "numbers" if target.task == "regression" else "classes"
         options = " or ".join(f'"{option}"' for option in allowed)
@@ -134,27 +105,6 @@ def _zero_one(probabilities: Floats, codes: Floats) -> Floats:
 _LOSSES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": _squared,
     "absolute": _absolute,
-    "log": _log,
+    "log_loss": _log,
     "zero_one": _zero_one,
 }
-
-
-def _refuse_outside_unit_interval(probabilities: Floats) -> None:
-    low, high = float(probabilities.min()), float(probabilities.max())
-    if low < -RANGE_SLACK or high > 1.0 + RANGE_SLACK:
-        outside = (probabilities < -RANGE_SLACK) | (probabilities > 1.0 + RANGE_SLACK)
-        count = int(np.count_nonzero(outside.any(axis=1)))
-        raise InputError(
-            f"predictions of {count} rows lie outside 0..1 (they range from {low:.4g} to {high:.4g}): classes need "
-            'probabilities. Apply the sigmoid or softmax first, or pass task="regression".'
-        )
-
-
-def _refuse_bad_sums(probabilities: Floats) -> None:
-    sums = probabilities.sum(axis=1)
-    bad = np.abs(sums - 1.0) > SUM_SLACK
-    if bad.any():
-        raise InputError(
-            f"the probabilities of {int(bad.sum())} rows do not sum to 1 (sums range from {sums.min():.4g} to "
-            f"{sums.max():.4g}): give one column per class, every row summing to 1"
-        )

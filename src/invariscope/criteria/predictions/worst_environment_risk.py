@@ -13,7 +13,7 @@ from invariscope.criteria.predictions.environment_means import (
     estimates,
     few_rows_notes,
 )
-from invariscope.criteria.predictions.risks import UNITS, checked_predictions, log_loss_notes, loss_name, row_losses
+from invariscope.criteria.predictions.risks import UNITS, log_loss_notes, loss_name, predictions_for, row_losses
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
 from invariscope.rows.environments import Environments
@@ -48,7 +48,7 @@ def worst_environment_risk(
     y, env, weight : (n,) arrays
         Target, environment and, if wanted, how many rows each row stands for.
     task : "auto", "regression" or "classification"
-    loss : "auto", "squared", "absolute", "log" or "zero_one"
+    loss : "auto", "squared", "absolute", "log_loss" or "zero_one"
         "auto" is the squared error for numbers and the log-loss for classes.
 
     Returns
@@ -72,7 +72,7 @@ def worst_environment_risk(
     """
     data = Environments.of(predictions, y, env, weight)
     target = target_of(data, task)
-    values, name = checked_predictions(data, target), loss_name(loss, target)
+    values, name = predictions_for(data, target), loss_name(loss, target)
     risks = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
     low, high = risks.ends()
     lower_ends, _ = risks.ends(TAIL / len(data))
@@ -85,7 +85,7 @@ def worst_environment_risk(
         worst=data.labels[worst],
         unit=UNITS[name],
         notes=_rival_notes(data, risks, worst)
-        + (log_loss_notes(values, target) if name == "log" else ())
+        + (log_loss_notes(values, target) if name == "log_loss" else ())
         + few_rows_notes(data),
     )
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from invariscope.criteria.predictions.risks import checked_predictions
-from invariscope.errors import InputError
 from invariscope.heads.fit import fit_own, fit_shared
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of
+from invariscope.models.outputs import checked_predictions
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
@@ -154,25 +153,18 @@ class LinearHeads:
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def as_numbers(predictions: Any) -> Floats:
-    """Predictions as numbers, or a sentence on why they are none."""
-    try:
-        values = np.asarray(predictions, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("predictions hold text or objects: give numbers, or probabilities for classes") from None
-    if not np.isfinite(values).all():
-        bad = int((~np.isfinite(values)).sum())
-        raise InputError(f"predictions: {bad} missing or infinite values; predict those rows too, or drop them")
-    return values
-
-
 def given_predictions(data: Environments, target: Target, predictions: Floats) -> GivenPredictions:
     """Residuals from predictions in the user's row order: numbers, or probabilities for classes."""
-    judged = Environments(predictions, None, data.original(data.codes), target_name=data.target_name)
-    values = checked_predictions(judged, target)
-    if target.task == "multiclass":
-        return GivenPredictions(data, np.eye(len(target.classes))[target.values.astype(np.intp)] - values)
-    return GivenPredictions(data, (target.values - values)[:, None])
+    values = checked_predictions(
+        data.grouped(predictions, "predictions"),
+        task=target.task,
+        classes=target.classes or None,
+        target_name=data.target_name,
+    )
+    if target.task == "regression":
+        return GivenPredictions(data, (target.values - values)[:, None])
+    residual = np.eye(len(target.classes))[target.values.astype(np.intp)] - values
+    return GivenPredictions(data, residual[:, 1:] if target.task == "binary" else residual)
 
 
 def fit_linear_heads(data: Environments, target: Target, fold: Integers, folds: int) -> LinearHeads:

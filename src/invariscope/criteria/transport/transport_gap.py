@@ -11,7 +11,8 @@ from scipy.special import stdtrit
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret.interval import LEVEL, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
-from invariscope.criteria.transport.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
+from invariscope.criteria.transport.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
+from invariscope.models.outputs import prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, rows_of
 from invariscope.results import Overlap, TransportGapResult
@@ -19,7 +20,7 @@ from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 from invariscope.wording import listed, names
 
 FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
@@ -83,14 +84,14 @@ def transport_gap(
     Returns
     -------
     TransportGapResult
-        ``pairs[a, b]``, its standard error ``se[a, b]`` and its 95 % ``interval[a, b]`` are for e = ``labels[a]`` under
-        the relation of e' = ``labels[b]``: in units of y, or in probability for classes (with two, that
-        of the second in sorted order). ``pvalue`` is that of "no pair
-        moves", from the largest |δ| / SE; ``pair_pvalues`` allow for having looked at all pairs (the diagonal is 0 with
-        p = 1). With three or more classes ``by_class[a, b]`` has the gap of every class, and ``pairs`` that of the one
-        that moves most for its standard error, ``moving_class``; p-values allow for that choice, intervals do not.
-        ``value_interval`` is that of ``value``; ``outcome`` and ``ratio`` say in words what was fitted. Pairs of too
-        little ``overlap``, or with fewer than 20 effective rows, are NaN and named in ``notes``.
+        ``pairs[a, b]``, its standard error ``se[a, b]`` and its 95 % ``pair_intervals[a, b]`` are for e = ``labels[a]``
+        under the relation of e' = ``labels[b]``: in units of y, or in probability for classes (with two, that of the
+        second in sorted order). ``pvalue`` is that of "no pair moves", from the largest |δ| / SE; ``pair_pvalues``
+        allow for having looked at all pairs (the diagonal is 0 with p = 1). With three or more classes
+        ``by_class[a, b]`` has the gap of every class, and ``pairs`` that of the one that moves most for its standard
+        error, ``moving_class``; p-values allow for that choice, intervals do not. ``interval`` is that of ``value``;
+        ``outcome`` and ``ratio`` say in words what was fitted. Pairs of too little ``overlap``, or with fewer than 20
+        effective rows, are NaN and named in ``notes``.
 
     What it cannot tell: it looks at means only, so relations may differ and cancel (the regret sees that). Where rows
     of e have no like in e', nothing can say what the relation of e' would do. It extrapolates to no other environment.
@@ -110,12 +111,13 @@ def transport_gap(
     """
     data = Environments.of(Z, y, env, weight)
     refuse_too_few(folds, n_boot)
-    given = None if predictions is None else as_numbers(predictions)
+    given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
         given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
         data = data.written_out(counts)
     target = target_of(data, task)
+    refuse_unfit_for_own_heads(data, target)
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
         outcome: OutcomeModels
@@ -186,12 +188,12 @@ def _result(
     several = target.task == "multiclass"
     return TransportGapResult(
         value=value,
-        value_interval=interval,
+        interval=interval,
         pvalue=pvalue(float(normal[compared].max()), largest) if compared.any() else math.nan,
         labels=data.labels,
         pairs=pairs,
         se=se,
-        interval=np.stack([pairs - reach, pairs + reach], axis=2),
+        pair_intervals=np.stack([pairs - reach, pairs + reach], axis=2),
         pair_pvalues=np.where(refused, np.nan, np.where(diagonal, 1.0, (1.0 + exceeded) / (1.0 + len(largest)))),
         by_class=np.where(refused[:, :, None], np.nan, gaps.gap) if several else None,
         moving_class=_moving_classes(target, moving, compared) if several else None,

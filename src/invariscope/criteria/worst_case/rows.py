@@ -14,7 +14,7 @@ from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of, vector_of
 
-LOSSES = ("cross_entropy", "hinge", "zero_one", "squared")
+LOSSES = ("log_loss", "hinge", "zero_one", "squared")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def losses_of(loss: str | Sequence[str], target: Array, labels: tuple[Any, ...] 
         if outputs == 1 and labels is None and target.ndim == 1 and target.dtype.kind in "iuf":
             different = np.unique(target)
             numbers = len(different) != 2 and not set(different.tolist()) <= {0, 1}
-        names = ["squared" if numbers else "cross_entropy" if name == "auto" else name for name in names]
+        names = ["squared" if numbers else "log_loss" if name == "auto" else name for name in names]
     names = list(dict.fromkeys(names))
     if "squared" in names and len(names) > 1:
         raise InputError("squared loss is for numbers, the others are for classes: ask for one kind at a time")

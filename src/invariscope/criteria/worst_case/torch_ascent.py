@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from invariscope.errors import InputError
 
-LOSSES = ("cross_entropy", "hinge", "zero_one", "squared")
+LOSSES = ("log_loss", "hinge", "zero_one", "squared")
 AT_ONCE = 512  # rows of one forward pass
 ITERATIONS = 40  # of a climb, at most; most rows need three or four
 SETTLED = 1e-7  # relative gain below which a row has arrived
@@ -51,7 +51,7 @@ class Problem:
         """Loss of every row at these scores, (n,)."""
         if self.loss == "squared":
             return ((scores - self.targets.reshape(scores.shape)) ** 2).sum(dim=1)
-        if self.loss == "cross_entropy":
+        if self.loss == "log_loss":
             return functional.cross_entropy(scores, self.targets, reduction="none")
         gaps = self.gaps(scores) + 1
         return gaps.scatter(1, self.targets[:, None], 0.0).amax(dim=1)

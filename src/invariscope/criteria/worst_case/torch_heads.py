@@ -27,7 +27,7 @@ from invariscope.criteria.worst_case.torch_ascent import (
     towards,
 )
 from invariscope.errors import InputError
-from invariscope.objectives.feature_head import as_it_predicts
+from invariscope.models.torch_heads import as_it_predicts
 from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import generator
 
@@ -90,7 +90,7 @@ def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float, *, device: 
 
     >>> head = nn.Linear(1, 2, bias=False)
     >>> head.weight.data = torch.tensor([[-1.0], [1.0]])
-    >>> worst_points(head, torch.zeros(1, 1), [1], "cross_entropy", 1.46211716).round(decimals=4)
+    >>> worst_points(head, torch.zeros(1, 1), [1], "log_loss", 1.46211716).round(decimals=4)
     tensor([[-0.5000]])
     """
     if loss not in LOSSES or loss == "zero_one":
@@ -157,7 +157,7 @@ def lipschitz_constant(head: Any, loss: str) -> float | None:
     layers = list(head) if isinstance(head, nn.Sequential) else [head]
     linear = [layer for layer in layers if type(layer) is nn.Linear]
     rest = [layer for layer in layers if type(layer) is not nn.Linear]
-    if loss not in ("cross_entropy", "hinge") or not linear or layers[-1] is not linear[-1]:
+    if loss not in ("log_loss", "hinge") or not linear or layers[-1] is not linear[-1]:
         return None
     if not all(type(layer) in LIPSCHITZ_ONE for layer in rest):  # a subclass may do anything
         return None

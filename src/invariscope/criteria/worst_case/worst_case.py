@@ -26,7 +26,7 @@ from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.resampling import generator
 
-CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"cross_entropy": cross_entropy, "hinge": hinge, "zero_one": zero_one}
+CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"log_loss": cross_entropy, "hinge": hinge, "zero_one": zero_one}
 UNBOUNDED = "The loss is not bounded: its worst case grows without end, so compare radii of a plausible size only."
 SEARCHED = (
     "The head is not linear: worst points come from a search, so the true worst case may lie above this curve; only "
@@ -49,11 +49,11 @@ def worst_case(
     head: Any,
     Z: Any,
     y: Any = None,
+    env: Any = None,
     *,
     loss: str | Sequence[str] = "auto",
     radii: Any = None,
     relative: bool = False,
-    env: Any = None,
     classes: Sequence[Any] | None = None,
     weight: Any = None,
     n_boot: int = 199,
@@ -72,7 +72,7 @@ def worst_case(
     head : :class:`~invariscope.LinearHead` (or an ``nn.Linear``), or any torch module (or function) from rows of Z to
         scores, for which a search gives a lower bound
     Z, y : representation (n, d) and target; or one :class:`~invariscope.Environments`, which brings y, env and weight
-    loss : "cross_entropy", "hinge", "zero_one" (a tie is an error), "squared" (summed over outputs), or "auto": squared
+    loss : "log_loss", "hinge", "zero_one" (a tie is an error), "squared" (summed over outputs), or "auto": squared
         for numbers, else cross-entropy. Of several names the first is the result, the others are in ``.others``
     radii : distances in the units of Z; by default 50 from 0 to 1.5 units. ``relative=True``: in multiples of the unit
     env : environments of the rows: ``.apart`` and ``.distances`` say how far they are from each other, in the same
@@ -104,7 +104,7 @@ def worst_case(
             raise InputError("head must be an invariscope.LinearHead or a torch module: make one with LinearHead(W, b)")
         names = [loss] if isinstance(loss, str) else list(loss)
         arrays = arrays_of(Z, y, env, weight, classes, names)
-        names = [("squared" if arrays.numbers else "cross_entropy") if name == "auto" else name for name in names]
+        names = [("squared" if arrays.numbers else "log_loss") if name == "auto" else name for name in names]
         names = losses_of(names, arrays.y, None, 1)
         return _searched(head, arrays, names, radii, relative, n_boot, seed)
     rows = rows_of(Z, y, env, weight)
@@ -215,7 +215,7 @@ def _result(
         upper=curve.upper[:-1],
         gamma=curve.gamma[:-1],
         band=curve.band[:, :-1],
-        exact=name != "cross_entropy" or two_classes,
+        exact=name != "log_loss" or two_classes,
         saturates_at=flat_from,
         labels=labels,
         notes=tuple(notes),

@@ -78,8 +78,8 @@ def worst_case_in_inputs(
     names = tuple(parts.classes or ()) if classes is None else tuple(classes)
     if loss == "auto":
         numbers = parts.task == "regression" or (not names and len(np.unique(target)) > 2)
-        loss = "squared" if numbers else "cross_entropy"
-    if loss not in ("cross_entropy", "hinge", "squared"):
+        loss = "squared" if numbers else "log_loss"
+    if loss not in ("log_loss", "hinge", "squared"):
         raise InputError(
             f'loss "{loss}" has no worst inputs that a gradient leads to: use cross_entropy, hinge or squared'
         )

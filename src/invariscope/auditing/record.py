@@ -1,0 +1,134 @@
+"""The record of an audit: the verdict, all results, what was audited and how; and the ways it shows itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from invariscope.auditing.verdict import Verdict
+from invariscope.files import write_atomically
+from invariscope.results import plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class AuditedData:
+    """What was audited; ``classes`` are the labels of the target, in order, where it was given as labels."""
+
+    rows: int
+    labels: tuple[Hashable, ...]
+    sizes: tuple[int, ...]
+    columns: tuple[str, ...]
+    task: str
+    classes: tuple[Any, ...]
+    target_name: str
+    env_name: str
+    representation: str
+    head: str
+    model: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is needed to repeat it."""
+
+    seed: int
+    n_boot: int
+    margin: float
+    alpha: float
+    ratio: str
+    versions: Mapping[str, str]
+    seconds: float
+    created: str
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """The outcome of :func:`invariscope.audit`: a verdict, all results, and ways to show them.
+
+    ``results`` maps criteria to results, and ``audit["regret"]`` is short for ``audit.results["regret"]``;
+    ``left_out`` says which criteria could not be computed, and why. ``algorithm`` answers whether an algorithm for
+    unseen environments (OOD) is needed, from the influence index.
+    """
+
+    state: str
+    headline: str
+    sentences: tuple[str, ...]
+    results: Mapping[str, Any]
+    left_out: Mapping[str, str]
+    data: AuditedData
+    settings: Settings
+    notes: tuple[str, ...] = field(default=())
+    algorithm: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as one paragraph."""
+        return str(Verdict(self.state, self.headline, (*self.sentences, *filter(None, [self.algorithm]))))
+
+    def __getitem__(self, name: str) -> Any:
+        """The result of one criterion."""
+        if name in self.results:
+            return self.results[name]
+        raise KeyError(
+            f"{name}: {self.left_out.get(name) or 'no such criterion; there are ' + ', '.join(self.results)}"
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """One row per environment: rows, losses, regret with its interval, and what else is known of it."""
+        from invariscope.report import data
+
+        return data.frame(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON."""
+        return {
+            "verdict": {"state": self.state, "headline": self.headline, "sentences": list(self.sentences)}
+            | {"algorithm": self.algorithm},
+            "results": {name: result.to_dict() for name, result in self.results.items()},
+            "left_out": dict(self.left_out),
+            "notes": list(self.notes),
+            "data": plain(self.data),
+            "settings": plain(self.settings),
+        }
+
+    def to_json(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to a JSON file."""
+        return write_atomically(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report: one self-contained page that opens offline and prints."""
+        from invariscope.report import html
+
+        return html.write(self, path)
+
+    def _repr_html_(self) -> str:
+        from invariscope.report import html
+
+        return html.fragment(self)
+
+    def __rich__(self) -> RenderableType:
+        """The report as a terminal shows it."""
+        from invariscope.report import terminal
+
+        return terminal.table(self)
+
+    def __str__(self) -> str:
+        from io import StringIO
+
+        from rich.console import Console
+
+        console = Console(file=StringIO(), width=100)
+        with console.capture() as shown:
+            console.print(self)
+        return shown.get()
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.data.rows} rows in {len(self.data.labels)} environments: {self.verdict}>"
