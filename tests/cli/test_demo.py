@@ -76,6 +76,7 @@ def test_the_model_of_the_digits_predicts() -> None:
     assert shown.X.shape == (898, 17)
 
 
+@pytest.mark.slow
 def test_digits_when_the_bikes_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(**options: object) -> None:
         raise DataUnavailable("hour.csv could not be downloaded: no network.\nTo get it by hand: ...")
