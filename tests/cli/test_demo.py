@@ -57,6 +57,7 @@ def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "ink in row 2, column 3" in Path("digits.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_digits_when_the_bikes_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(**options: object) -> None:
         raise DataUnavailable("hour.csv could not be downloaded: no network.\nTo get it by hand: ...")

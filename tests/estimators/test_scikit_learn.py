@@ -149,6 +149,7 @@ def by_hand(data: Data, penalty: float) -> list[float]:
     return scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("routed", [True, False])
 def test_a_search_over_the_penalty_leaves_one_environment_out_at_a_time(routed: bool, data: Data) -> None:
     search = GridSearchCV(clone(SHORT), {"penalty": [0.0, 10.0]}, cv=LeaveOneEnvironmentOut())

@@ -653,7 +653,13 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
+QUICK_CONTAINERS = ("pandas", "polars")
+
+
+@pytest.mark.parametrize(
+    "container",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK_CONTAINERS)) for name in CONTAINERS],
+)
 @every_case
 def test_the_container_does_not_matter(name: str, task: str, container: str, seed: int) -> None:
     entry, rows = ENTRIES[name], example(task, seed)

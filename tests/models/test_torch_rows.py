@@ -222,6 +222,7 @@ class Pictures(Dataset[Any]):
         return tuple(part[i] if not isinstance(part[i], np.str_) else str(part[i]) for part in self.parts)
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_loader_is_that_of_its_rows(pictures: Any) -> None:
     images, y, env, module = pictures
     expected = iv.audit(module, images, y, env, n_boot=99)

@@ -86,6 +86,7 @@ def test_smaller_entropies_come_nearer_to_the_linear_program(n: int, m: int, see
     assert float(matched(x, y, entropy=1.0, iterations=200)) < expected  # less of the spread is seen
 
 
+@pytest.mark.slow
 def test_default_settings_have_settled_not_far_below_the_linear_program(seed: int) -> None:
     x, y = normal(seed, 30, 3), 1.5 * normal(seed + 1, 40, 3) + 1
 
@@ -139,6 +140,7 @@ def test_gradient_comes_to_that_of_the_exact_distance(seed: int) -> None:
     assert float(expected.abs().max()) > 1e-3
 
 
+@pytest.mark.slow
 def test_gradient_downhill_brings_environments_together(seed: int) -> None:
     x, y = normal(seed, 10, 2), normal(seed + 1, 12, 2) + 2
     before = float(matched(x, y))

@@ -117,6 +117,7 @@ def slow_dual(weight: np.ndarray, rows: np.ndarray, targets: np.ndarray, radius:
     return float(found.fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius", [0.1, 0.7])
 def test_cross_entropy_reaches_the_dual(radius: float, seed: int) -> None:
     head, rows, targets = drawn("multiclass", seed, 5)

@@ -227,6 +227,7 @@ def test_groups_between_edges_cover_every_row_once(values: list[float], edges: l
         assert [k for k in range(len(bounds) - 1) if bounds[k] <= value < bounds[k + 1]] == [label.rank]
 
 
+@pytest.mark.slow
 @given(st.lists(st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)), min_size=1, max_size=30))
 def test_groups_of_dates_cover_every_row_once(dates: list[datetime.datetime]) -> None:
     for how in DATE_BINS:

@@ -119,6 +119,7 @@ def same(one: Any, other: Any) -> None:
     assert other.pvalue == one.pvalue
 
 
+@pytest.mark.slow
 def test_draws_do_not_know_row_order_names_or_units(seed: int) -> None:
     rows = shifted(seed)
     one = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=19)
@@ -189,6 +190,7 @@ def test_a_ratio_from_elsewhere_is_not_refitted(seed: int) -> None:
         assert any("not refitted" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_auto_draws_many_on_small_data_fewer_on_larger_none_on_large(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_fitted_head_minimises_the_penalised_objective(loss: str, penalty: str
     np.testing.assert_allclose(found.influences, influences, rtol=1e-4, atol=1e-6 * np.abs(influences).max())
 
 
+@pytest.mark.slow
 def test_irm_takes_the_index_to_minus_infinity(seed: int) -> None:
     """Appendix A.2: as the weight grows, the head goes to (1, 0) and V to minus infinity."""
     data = two_domain_example(sigma=(1.0, 2.0), n=2000, seed=seed)

@@ -183,6 +183,7 @@ def test_accuracies_on_mnist(real_mnist: None, seed: int) -> None:
 
 
 # --- MNIST ----------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_all_of_mnist(real_mnist: None, seed: int) -> None:
     data = colored_mnist(downsample=2, seed=seed)
     assert data.image_shape == (2, 14, 14)

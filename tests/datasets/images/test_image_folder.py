@@ -278,6 +278,7 @@ def real_pacs(data_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("INVARISCOPE_DATA", str(data_file(PACS_FILE.path).parents[1]))
 
 
+@pytest.mark.slow
 def test_published_counts(real_pacs: None, data_file: Callable[[str], Path]) -> None:
     data = pacs()
     found = facts(data)
