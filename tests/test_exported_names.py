@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import inspect
 import json
@@ -117,6 +118,23 @@ def test_functions_stay_functions_when_submodules_are_imported(name: str) -> Non
 def test_rooms_with_torch_are_opened_on_first_use(name: str) -> None:
     script = f"import sys, invariscope; print('torch' in sys.modules, invariscope.{name}.__name__)"
     assert run_fresh(script).split() == ["False", f"invariscope.{name}"]
+
+
+@pytest.mark.parametrize(
+    ("room", "names"),
+    [
+        ("rows", ["Environments", "Target", "target_of"]),
+        ("heads", ["LinearHead"]),
+        ("ratios", ["DensityRatio"]),
+        ("criteria", ["CRITERIA", "Criterion", "criterion"]),
+    ],
+)
+def test_rooms_say_what_is_public(room: str, names: list[str]) -> None:
+    module = importlib.import_module(f"invariscope.{room}")
+    assert sorted(module.__all__) == sorted(names)
+    for name in names:
+        assert inspect.getdoc(getattr(module, name))
+        assert name == name.upper() or getattr(module, name).__module__.startswith(f"invariscope.{room}.")
 
 
 def test_star_import_works() -> None:

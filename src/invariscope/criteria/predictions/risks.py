@@ -1,15 +1,24 @@
-"""From predictions to one loss per row: what counts as a prediction is checked here, once, for all criteria."""
+"""From predictions to losses of rows and risks of environments; what counts as a prediction is checked here, once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.predictions.environment_means import (
+    EnvironmentMeans,
+    environment_means,
+    estimates,
+    few_rows_notes,
+)
 from invariscope.errors import InputError
+from invariscope.results import Estimate, Label
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target
+from invariscope.rows.targets import Target, target_of
 
 CLIP = 1e-12  # smallest probability whose logarithm is taken: log-loss of a row is at most 27.6 nats
 RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
@@ -27,6 +36,31 @@ UNITS = {
     "log_loss": "log-loss (nats)",
     "zero_one": "share",
 }
+
+
+@dataclass(frozen=True)
+class Risks:
+    """R_e, the mean loss of predictions in every environment, with what a result says about it."""
+
+    data: Environments
+    means: EnvironmentMeans
+    unit: str
+    notes: tuple[str, ...]
+
+    @property
+    def per_environment(self) -> dict[Label, Estimate]:
+        low, high = self.means.ends()
+        return estimates(self.data.labels, self.means.value, np.maximum(low, 0.0), high)
+
+
+def risks_of(predictions: Any, y: Any, env: Any, weight: Any, task: str, loss: str) -> Risks:
+    """Predictions, from whatever a user has, to risks."""
+    data = Environments.of(predictions, y, env, weight)
+    target = target_of(data, task)
+    values, name = checked_predictions(data, target), loss_name(loss, target)
+    means = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
+    notes = (log_loss_notes(values, target) if name == "log_loss" else ()) + few_rows_notes(data)
+    return Risks(data, means, UNITS[name], notes)
 
 
 def checked_predictions(data: Environments, target: Target) -> Floats:
