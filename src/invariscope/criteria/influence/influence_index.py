@@ -127,13 +127,7 @@ def influence_index(
     target = _as_head_has_it(target, head, data)
     rows = LinearRows(data, loss_of(target), target.values, intercept=intercept)
     chosen = penalty_of(penalty, penalty_weight, rows.reported)
-    if solver == "auto":
-        solver = "dense" if rows.size <= LARGEST_DENSE else "kronecker"
-    if solver == "kronecker" and chosen is not None:
-        raise InputError(
-            f"the head has {rows.size:,} parameters, and the Hessian of a penalty is only computed up to "
-            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
-        )
+    solver = _solver_for(rows.size, solver, chosen)
     with one_blas_thread():
         if solver == "kronecker":
             solution = structured(rows, _given_or_fitted(data, target, rows, head), data, options)
@@ -159,6 +153,18 @@ def _rows_and_targets(Z: Any, y: Any, env: Any, weight: Any, task: str) -> tuple
     if task not in ("auto", "regression"):
         raise InputError(f"y has {len(names)} columns: several numbers per row are a regression")
     return data, Target("regression", values), names
+
+
+def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
+    """The solver for a linear head of so many parameters, if nobody says which."""
+    if solver == "auto":
+        solver = "dense" if size <= LARGEST_DENSE else "kronecker"
+    if solver == "kronecker" and penalty is not None:
+        raise InputError(
+            f"the head has {size:,} parameters, and the Hessian of a penalty is only computed up to "
+            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
+        )
+    return solver
 
 
 def _without_penalty(
