@@ -21,7 +21,7 @@ from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, agreed_task, refuse_unfit_for_own_heads, target_of
 
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
@@ -85,7 +85,7 @@ def gather(
         columns = parts.columns(X, Z)
         if not np.isfinite(Z).all():
             _refuse_missing_inputs(X, env)
-        task = _agreed(task, parts.task)
+        task = agreed_task(task, parts.task)
     standard, centre, scale = _standardised(Z, weight)
     data = Environments(standard, y, env, weight, columns=_short_names(columns), **names)
     _refuse_unknown_classes(data, parts)
@@ -202,15 +202,6 @@ def _refuse_missing_inputs(X: Any, env: Any) -> None:
     except InputError:
         return
     Environments(values, None, env, columns=columns)
-
-
-def _agreed(task: str, of_model: str | None) -> str:
-    """The task the user names and the one the model was made for, if they agree."""
-    if task == "auto" or of_model is None:
-        return of_model or task
-    if (task == "regression") != (of_model == "regression"):
-        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
-    return task
 
 
 def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:

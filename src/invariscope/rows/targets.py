@@ -94,6 +94,16 @@ def refuse_unknown_task(task: Any) -> None:
         raise InputError(f'task "{task}" is unknown: use "auto", "regression" or "classification"')
 
 
+def agreed_task(task: str, of_model: str | None) -> str:
+    """The task the user names and the one the model was made for, if they agree."""
+    refuse_unknown_task(task)
+    if task == "auto" or of_model is None:
+        return of_model or task
+    if (task == "regression") != (of_model == "regression"):
+        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
+    return task
+
+
 def refuse_unfit_for_own_heads(data: Environments, target: Target) -> None:
     """What a head of every environment's own needs: targets that vary there, and every class in every environment.
 
@@ -202,7 +212,8 @@ def _contradiction(name: str, values: Sequence[Any], outputs: int, given: bool =
     """Target and outputs cannot both be right."""
     some = ", ".join(map(str, values[:5])) + (", ..." if len(values) > 5 else "")
     what = f"classes lists {len(values)}" if given else f'target "{name}" has {len(values)} different values'
+    numbers = '; if these are numbers, it takes a model of one output and task="regression"'
     return InputError(
         f"the model tells {max(2, outputs)} classes apart, but {what} ({some}): give classes=, one label per output, "
-        'in their order; or, where these are numbers, a model of one output and task="regression"'
+        f"in their order{'' if given or not isinstance(values[0], Real) else numbers}"
     )
