@@ -22,6 +22,7 @@ from invariscope.models.outputs import (
 )
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.targets import kind_of_task
 
 BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
 
@@ -42,7 +43,7 @@ class Split:
     head : LinearHead, optional
     columns : names of the representation's columns, or a function (X, Z) -> names
     name : a few words for the report
-    task : "regression", "classification" or None (then the shape of the predictions decides)
+    task : "regression", "classification", or "auto" and None (then the shape of the predictions decides)
     classes : labels of the probability columns, in their order
 
     Attributes
@@ -97,8 +98,7 @@ class Split:
     ) -> None:
         if represent is None and predict is None:
             raise InputError("a Split needs represent=, predict= or both: functions of X, or arrays")
-        if task not in (None, "regression", "classification"):
-            raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
+        task = kind_of_task(task)
         if head is not None and not isinstance(head, LinearHead):
             raise InputError(f"head is a {type(head).__name__}: give iv.LinearHead(weight, bias) or leave it out")
         if head is not None and represent is None:

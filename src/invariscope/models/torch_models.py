@@ -22,6 +22,7 @@ from invariscope.models.torch_passes import LINKS, Logits, Passes, has_forward, 
 from invariscope.models.torch_rows import BATCH_SIZE
 from invariscope.models.trained_with import TrainedWith, trained_with
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.targets import kind_of_task
 
 BEHIND = (*PASSING, *LINKS)
 
@@ -77,8 +78,7 @@ def split_module(
     """
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InputError(f"batch_size is {batch_size!r}: give a whole number of at least 1")
-    if task not in (None, "regression", "classification"):
-        raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
+    task = kind_of_task(task)
     module = _on(_unwrapped(model), device)
     like = next((value for value in module.parameters() if value.is_floating_point()), None)
     passes = Passes(
@@ -126,7 +126,8 @@ def _split(meaning: Meaning, kind: str) -> Split:
     )
 
 
-def _of_task(meaning: Meaning, kind: str, task: str) -> Split:
+def _of_task(meaning: Meaning, kind: str, named: str) -> Split:
+    task = kind_of_task(named)
     return _split(replace(meaning, task=task, classes=_classes(meaning.classes, task, meaning.outputs)), kind)
 
 

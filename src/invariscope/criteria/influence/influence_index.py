@@ -34,7 +34,7 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue, whole
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
 
 INTERCEPT = "(intercept)"
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
@@ -115,18 +115,16 @@ def influence_index(
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
     rng = generator(seed)
+    head, intercept = _plain_head(head, solver)
     if has_several_targets(y):
         data, values, names = with_several_targets(Z, y, env, weight)
-        if task not in ("auto", "regression"):
-            raise InputError(f"y has {len(names)} columns: several numbers per row are a regression")
-        target = Target("regression", values)
+        target = target_in(values, task=task, name="y")
     else:
         data = Environments.of(Z, y, env, weight)
-        target, names = target_of(data, task), ()
+        target, names = target_of(data, task, outputs=_outputs(head, data)), ()
         refuse_unfit_for_own_heads(data, target)
     if penalty is not None and data.weight is not None:
         data, target = _written_out(data, target, exact)
-    head, intercept = _plain_head(head, solver)
     if head is not None and not isinstance(head, LinearHead):
         from invariscope.criteria.influence.torch_autograd import measured_network
 
@@ -292,6 +290,15 @@ def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
     if solver in ("dense", "kronecker"):
         raise InputError(f'solver "{solver}" is for linear heads: use "autograd" or "cg" for a {type(head).__name__}')
     return head, True
+
+
+def _outputs(head: Any, data: Environments) -> int | None:
+    """How many numbers the head gives per row, if there is one."""
+    if head is None or isinstance(head, LinearHead):
+        return None if head is None else head.n_outputs
+    from invariscope.criteria.influence.torch_autograd import outputs_of
+
+    return outputs_of(head, data)
 
 
 def _written_out(data: Environments, target: Target, exact: bool) -> tuple[Environments, Target]:
