@@ -18,7 +18,7 @@ FEW = Settings(steps=12, batch_size=8, check_every=3)
 
 
 def test_one_step_is_the_gradient_step_by_hand() -> None:
-    rows = Rows.of([[1.0], [2.0], [3.0]], [1.0, 1.0, 1.0], ["a", "a", "b"])
+    rows = Rows.of([[1.0], [2.0], [3.0]], [1.0, 1.0, 1.0], ["a", "a", "b"], task="regression")
     network = linear(1, 1).double()
     with torch.no_grad():
         network.represent.weight.fill_(2.0)
@@ -224,7 +224,7 @@ def test_held_out_rows_are_judged_only_under_the_full_weight() -> None:
 
 def test_refuses_to_stop_by_a_test_environment() -> None:
     rows, _ = made_rows(0).halved(0.2, 0)
-    elsewhere = Rows.of(np.zeros((4, 3)), np.zeros(4), ["new", "new", "site 0", "site 0"])
+    elsewhere = Rows.of(np.zeros((4, 3)), np.zeros(4), ["new", "new", "site 0", "site 0"], task="regression")
     with pytest.raises(InputError, match=re.escape("training environments (site 0, site 1), not from new, site 0")):
         train(linear(3, 1), rows, settings=FEW, held_out=elsewhere)
 
@@ -236,7 +236,7 @@ def test_says_when_training_diverges() -> None:
 
 
 def test_refuses_one_environment_where_several_are_compared() -> None:
-    rows = Rows.of(np.zeros((4, 2)), np.arange(4.0))
+    rows = Rows.of(np.zeros((4, 2)), np.arange(4.0), task="regression")
     with pytest.raises(InputError, match='objective "vrex" compares environments'):
         train(linear(2, 1), rows, "vrex")
     assert train(linear(2, 1), rows, "erm", settings=FEW).history["risk"].shape == (4,)

@@ -29,7 +29,7 @@ def g2dm_penalty(
     features: Sequence[Tensor],
     *,
     discriminators: Callable[[Tensor], Tensor],
-    task: str | None = None,
+    task: str = "auto",
     slack: float = 1.5,
 ) -> Tensor:
     """How little the features (n_e, d) mislead E one-against-rest discriminators, the least misled counting most.
