@@ -21,7 +21,7 @@ from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
@@ -94,6 +94,7 @@ def gather(
         if target.task == "multiclass" and parts.task is None and _one_output(parts, X):
             target = target_of(data, "regression")  # a network with one output cannot tell several classes apart
         parts = parts.for_task(_task_of_model(target))
+    refuse_unfit_for_own_heads(data, target)
     learned = parts is not None and not {*(own_names(X) or numbered("x", len(data.columns)))} & {*data.columns}
     predictions = _predictions(parts, X, data, target, Z)
     full = data

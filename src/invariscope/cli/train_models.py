@@ -16,7 +16,7 @@ from invariscope.heads.losses import loss_of
 from invariscope.reading.encoding import level_name
 from invariscope.reading.named_table import listed, some
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -41,6 +41,7 @@ class Training:
             rows = (prepared.X, prepared.y, prepared.env)
             data = Environments(*rows, target_name=wanted.target, env_name=wanted.env)
             target = target_of(data, prepared.task)
+            refuse_unfit_for_own_heads(data, target)
         except InputError as error:
             raise InputError(f"{error}{how_to_drop(error.environments, prepared.env, wanted)}") from error
         left_out = _left_out(data, leave_out)

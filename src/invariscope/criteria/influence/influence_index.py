@@ -34,7 +34,7 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue, whole
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 INTERCEPT = "(intercept)"
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
@@ -123,6 +123,7 @@ def influence_index(
     else:
         data = Environments.of(Z, y, env, weight)
         target, names = target_of(data, task), ()
+        refuse_unfit_for_own_heads(data, target)
     if penalty is not None and data.weight is not None:
         data, target = _written_out(data, target, exact)
     head, intercept = _plain_head(head, solver)

@@ -22,7 +22,7 @@ from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of
 from invariscope.rows.resampling import generator, pvalue, refuse_too_few
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 LEVEL = "(overall level)"
 MOST_DRAWS = 10_000
@@ -93,6 +93,7 @@ def regret(
     """
     data = Environments.of(Z, y, env, weight)
     target = target_of(data, task)
+    refuse_unfit_for_own_heads(data, target)
     refuse_too_few(folds, n_boot)
     refuse_too_few_rows(data, target)
     with one_blas_thread():

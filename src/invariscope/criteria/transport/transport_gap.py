@@ -19,7 +19,7 @@ from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 from invariscope.wording import listed, names
 
 FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
@@ -116,6 +116,7 @@ def transport_gap(
         given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
         data = data.written_out(counts)
     target = target_of(data, task)
+    refuse_unfit_for_own_heads(data, target)
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
         outcome: OutcomeModels
