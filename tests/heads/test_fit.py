@@ -246,7 +246,7 @@ def test_weights_are_repetitions(classes: int, seed: int) -> None:
             assert_same_head(first, second)
     # on one and the same design, so that parameters mean the same
     data.blocks.shift = problem.data.blocks.shift
-    data.memo.clear()
+    data._cache.clear()
     theta = problem.some_theta()
     first, second = evaluate(problem.data, problem.target, theta), evaluate(data, target, theta)
     np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-9, atol=1e-7)

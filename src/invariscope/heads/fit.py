@@ -142,10 +142,13 @@ def pooled_scores(data: Environments, target: Target) -> Floats:
 
 
 def _pooled(data: Environments, target: Target) -> Floats:
-    """(n_scores, p) coefficients of the pooled head, intercepts first."""
-    shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
-    theta: Floats = shared.theta[0].reshape(loss_of(target).n_scores, -1)
-    return theta
+    """(n_scores, p) coefficients of the pooled head, intercepts first; fitted once for head and scores."""
+
+    def fitted() -> Floats:
+        shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
+        return np.asarray(shared.theta[0].reshape(loss_of(target).n_scores, -1))
+
+    return data.cached(("pooled head", target.task), fitted)
 
 
 def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:
@@ -252,10 +255,7 @@ def _column_squares(data: Environments) -> Floats:
                 total += data.weight[block] @ design**2
         return {"squares": total}
 
-    if "column squares" not in data.memo:
-        data.memo["column squares"] = sum_by_environment(collect, data.offsets)["squares"]
-    found: Floats = data.memo["column squares"]
-    return found
+    return data.cached("column squares", lambda: sum_by_environment(collect, data.offsets)["squares"])
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:

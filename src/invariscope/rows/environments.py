@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import Blocks
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
+
+Value = TypeVar("Value")
 
 
 class Environments:
@@ -58,13 +61,12 @@ class Environments:
     ) -> None:
         if env is None:
             raise InputError("no environments given: pass env=, one label per row (the site, year, camera, ...)")
-        matrix, found_columns = matrix_of(X)
-        self.columns = found_columns if columns is None else tuple(columns)
+        matrix, own_columns = matrix_of(X)
         n = len(matrix)
         if n == 0 or matrix.shape[1] == 0:
             raise InputError(f"X is empty: it has {n} rows and {matrix.shape[1]} columns")
-        env_values, found_name = column_of_labels(env, "env")
-        self.env_name = env_name or found_name or "environment"
+        env_values, own_env_name = column_of_labels(env, "env")
+        self.env_name = env_name or own_env_name or "environment"
         self.target_name = target_name or "target"
         _same_length(n, len(env_values), "env")
         self.labels, codes = _encode_environments(env_values, self.env_name)
@@ -76,8 +78,8 @@ class Environments:
         self.classes: tuple[Any, ...] | None = None
         self.y: Array | None = None
         if y is not None:
-            values, found_target = vector_of(y, target_name or "y")
-            self.target_name = target_name or found_target or "target"
+            values, own_target_name = vector_of(y, target_name or "y")
+            self.target_name = target_name or own_target_name or "target"
             _same_length(n, len(values), self.target_name)
             values, self.classes = _encode_target(values, self.target_name)
             self.y = self._grouped(values)
@@ -86,15 +88,15 @@ class Environments:
             values, _ = vector_of(weight, "weight")
             _same_length(n, len(values), "weight")
             self.weight = self._grouped(_checked_weight(values))
-            if np.any(self.rows <= 0):
-                empty = self.labels[int(np.argmax(self.rows <= 0))]
-                raise InputError(f"all weights are zero in {self.name(empty)}: drop it or mend the weights")
+            self._refuse_empty()
+        self._hold(matrix, own_columns if columns is None else tuple(columns))
 
-        #: What was computed from these rows before (moments, say), so that several criteria share one pass.
-        self.memo: dict[Hashable, Any] = {}
-        rows = Blocks.of(self._grouped(matrix), self.offsets)
-        self.X: Array = rows.matrix
-        self.blocks = rows
+    def _hold(self, matrix: Array, columns: tuple[str, ...]) -> None:
+        """Columns of numbers, in the user's row order, as what is known of every row."""
+        self.columns = columns
+        self.blocks = Blocks.of(self._grouped(matrix), self.offsets)
+        self.X: Array = self.blocks.matrix
+        self._cache: dict[Hashable, Any] = {}
         self._refuse_missing()
 
     @classmethod
@@ -105,6 +107,33 @@ class Environments:
         if y is not None or env is not None or weight is not None:
             raise InputError("Environments already hold y, env and weight: pass them alone")
         return X
+
+    def with_matrix(self, X: Any, columns: Sequence[str] | None = None) -> Environments:
+        """Other columns for the same rows, in the user's row order: who is where, target and weights are shared.
+
+        >>> data = Environments(np.zeros((4, 1)), [1, 2, 3, 4], list("baba"))
+        >>> data.with_matrix([[10], [20], [30], [40]])["a"].X.ravel().tolist()
+        [20, 40]
+        """
+        matrix, own_columns = matrix_of(X)
+        _same_length(len(self.X), len(matrix), "the other matrix")
+        other = copy(self)
+        other._hold(matrix, own_columns if columns is None else tuple(columns))
+        return other
+
+    def with_weight(self, weight: Floats) -> Environments:
+        """The same rows, columns and blocks under other weights, given in the stored row order."""
+        other = copy(self)
+        other.weight, other._cache = weight, {}
+        other._refuse_empty()
+        return other
+
+    def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """What was computed from these rows before under this key, so that several criteria share one pass."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        value: Value = self._cache[key]
+        return value
 
     # --- what is in here -------------------------------------------------------------------------------------------
     @property
@@ -186,6 +215,11 @@ class Environments:
         return out
 
     # --- validation ---------------------------------------------------------------------------------------------------
+    def _refuse_empty(self) -> None:
+        if np.any(self.rows <= 0):
+            empty = self.labels[int(np.argmax(self.rows <= 0))]
+            raise InputError(f"all weights are zero in {self.name(empty)}: drop it or mend the weights")
+
     def _refuse_missing(self) -> None:
         suspicious = self.blocks.columns_not_finite()
         if suspicious.size == 0:
@@ -224,9 +258,9 @@ def _as_objects(labels: Sequence[Any]) -> Array:
     return out
 
 
-def _same_length(n: int, found: int, what: str) -> None:
-    if found != n:
-        raise InputError(f"X has {n} rows but {what} has {found}: give one value per row")
+def _same_length(n: int, length: int, what: str) -> None:
+    if length != n:
+        raise InputError(f"X has {n} rows but {what} has {length}: give one value per row")
 
 
 def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], Integers]:
@@ -284,14 +318,14 @@ def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
     if values.dtype.kind == "O":
         table: dict[Any, int] = {}
         codes = np.fromiter((table.setdefault(v, len(table)) for v in values), np.intp, len(values))
-        found = list(table)
+        distinct = list(table)
         try:
-            ranked = sorted(range(len(found)), key=lambda i: found[i])
+            ranked = sorted(range(len(distinct)), key=lambda i: distinct[i])
         except TypeError:  # labels of mixed types have no common order
-            ranked = sorted(range(len(found)), key=lambda i: (type(found[i]).__name__, str(found[i])))
-        rank = np.empty(len(found), np.intp)
-        rank[ranked] = np.arange(len(found))
-        return tuple(found[i] for i in ranked), rank[codes]
+            ranked = sorted(range(len(distinct)), key=lambda i: (type(distinct[i]).__name__, str(distinct[i])))
+        rank = np.empty(len(distinct), np.intp)
+        rank[ranked] = np.arange(len(distinct))
+        return tuple(distinct[i] for i in ranked), rank[codes]
     labels, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "M":
         labels = _shortest(labels)

@@ -66,30 +66,30 @@ class Moments:
 def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
     """Moments of all environments in one pass; row i of an environment belongs to fold i mod ``folds``."""
     refuse_out_of_range(data, target)
-    kept: dict[int, Moments] = data.memo.setdefault(("moments", target.task), {})
-    if folds not in kept and folds == 1 and kept:
-        whole = next(iter(kept.values())).total
-        kept[1] = Moments(whole.rows[:, None], whole.gram[:, None], whole.centre)
-    if folds not in kept:
-        kept[folds] = _moments_of(data, target, folds)
-    return kept[folds]
+    by_folds: dict[int, Moments] = data.cached(("moments", target.task), dict)
+    if folds not in by_folds and folds == 1 and by_folds:
+        whole = next(iter(by_folds.values())).total
+        by_folds[1] = Moments(whole.rows[:, None], whole.gram[:, None], whole.centre)
+    if folds not in by_folds:
+        by_folds[folds] = _moments_of(data, target, folds)
+    return by_folds[folds]
 
 
 def refuse_out_of_range(data: Environments, target: Target) -> None:
     """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
-    key = ("in range", target.task)
-    if key in data.memo:
-        return
-    found = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range().items()}
-    largest = float(np.abs(target.values).max())
-    if target.task == "regression" and out_of_range(largest):
-        found[f'target "{data.target_name}"'] = largest
-    for what, size in found.items():
+    for what, size in data.cached(("out of range", target.task), lambda: _out_of_range(data, target)).items():
         raise InputError(
             f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
             "multiply it by a constant first"
         )
-    data.memo[key] = True
+
+
+def _out_of_range(data: Environments, target: Target) -> dict[str, float]:
+    sizes = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range().items()}
+    largest = float(np.abs(target.values).max())
+    if target.task == "regression" and out_of_range(largest):
+        sizes[f'target "{data.target_name}"'] = largest
+    return sizes
 
 
 def _moments_of(data: Environments, target: Target, folds: int) -> Moments:
