@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import Material, Options, have
 from invariscope.criteria.predictions.environment_means import (
     EnvironmentMeans,
     environment_means,
@@ -20,6 +21,11 @@ from invariscope.rows.environments import Environments
 from invariscope.rows.targets import target_of
 
 
+def _from_material(material: Material, options: Options) -> EnvironmentResult:
+    predictions = have(material.predictions)
+    return risk_variance(predictions.rows, task=material.task, loss=predictions.loss)
+
+
 @criterion(
     title="Variance of the risk",
     needs={"predictions", "target"},
@@ -27,6 +33,7 @@ from invariscope.rows.targets import target_of
     tells="How much the mean loss of the predictions differs between environments.",
     cannot_tell="Whether the relation itself differs: environments with more noise have more loss under any predictor, "
     "and a predictor that is equally bad everywhere has none.",
+    call=_from_material,
 )
 def risk_variance(
     predictions: Any,

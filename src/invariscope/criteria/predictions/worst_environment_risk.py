@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import Material, Options, have
 from invariscope.criteria.predictions.environment_means import (
     TAIL,
     EnvironmentMeans,
@@ -20,12 +21,18 @@ from invariscope.rows.environments import Environments
 from invariscope.rows.targets import target_of
 
 
+def _from_material(material: Material, options: Options) -> EnvironmentResult:
+    predictions = have(material.predictions)
+    return worst_environment_risk(predictions.rows, task=material.task, loss=predictions.loss)
+
+
 @criterion(
     title="Risk in the worst environment",
     needs={"predictions", "target"},
     better="lower",
     tells="How large the mean loss is where the predictions do worst among the environments at hand.",
     cannot_tell="How large it would be in an environment not seen, nor whether the worst one is merely noisier.",
+    call=_from_material,
 )
 def worst_environment_risk(
     predictions: Any,

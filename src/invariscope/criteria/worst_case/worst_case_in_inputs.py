@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import Material, Options, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.searched import arrays_of
 from invariscope.criteria.worst_case.worst_case import worst_case
@@ -21,6 +22,14 @@ from invariscope.rows.tables import vector_of
 PLACES = (0.1, 0.25, 0.5, 1.0)
 
 
+def _from_material(material: Material, options: Options) -> InputWorstCaseResult:
+    network = have(material.network)
+    loss = "squared" if material.task == "regression" else "log_loss"
+    return worst_case_in_inputs(
+        network.split, network.inputs, material.labels, loss=loss, n_boot=options.n_boot, seed=options.seed
+    )
+
+
 @criterion(
     title="Worst-case loss in input space",
     needs={"network", "target"},
@@ -28,6 +37,7 @@ PLACES = (0.1, 0.25, 0.5, 1.0)
     tells="How large the loss could become if the inputs themselves moved, and how near that comes to the worst case "
     "in the representation.",
     cannot_tell="More than a search finds (the true worst case may be worse), and whether such inputs ever occur.",
+    call=_from_material,
 )
 def worst_case_in_inputs(
     model: Any,
