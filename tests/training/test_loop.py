@@ -260,6 +260,7 @@ def test_says_when_the_very_last_step_diverged(monkeypatch: pytest.MonkeyPatch) 
         train(linear(3, 1), made_rows(0), settings=Settings(1))
 
 
+@pytest.mark.slow
 def test_shares_of_group_dro_recover_however_small_they_became() -> None:
     from invariscope.objectives.group_dro import group_dro_risk
 

@@ -16,7 +16,7 @@ from invariscope.auditing.record import Audit, AuditedData, Settings
 from invariscope.auditing.run import chosen_criteria, run
 from invariscope.auditing.subject import Subject
 from invariscope.auditing.verdict import ALPHA, MARGIN, Verdict, verdict_of, verdict_without_regret
-from invariscope.criteria.material import Material, Missing, Options
+from invariscope.criteria.material import AuditOptions, Material, Missing
 from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio
@@ -97,7 +97,7 @@ def audit(
             env_name=env_name,
             needs={need for criterion in chosen for need in criterion.needs},
         )
-        results, left_out = run(chosen, material, Options(n_boot=n_boot, seed=seed, ratio=ratio), say)
+        results, left_out = run(chosen, material, AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio), say)
     verdict = _verdict(results, left_out, material, subject, margin, alpha)
     return Audit(
         state=verdict.state,

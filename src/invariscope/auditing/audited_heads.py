@@ -6,7 +6,7 @@ import numpy as np
 
 from invariscope.criteria.material import Have, Missing
 from invariscope.heads.linear_head import LinearHead
-from invariscope.models.split import Split
+from invariscope.models.splits import Split
 from invariscope.rows.arrays import Floats
 from invariscope.rows.targets import Target
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.auditing.audited_heads import heads_of_model
-from invariscope.auditing.predictions import agreed_task, of_baseline, of_fitted_head, of_model, task_of_model
+from invariscope.auditing.predictions import agreed_task, of_baseline, of_model, of_scores, task_of_model
 from invariscope.auditing.subject import Subject, subject_of, too_wide
 from invariscope.criteria.material import (
     KINDS,
@@ -25,8 +25,9 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, log_odds
+from invariscope.models.adapters import split
 from invariscope.models.outputs import comes_from, numbered, own_names
-from invariscope.models.split import Split, split
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
@@ -253,4 +254,5 @@ def _fitted_head(
     rows = fittable(data, target) if {"head", "predictions", *KINDS} & {*needs} else NOT_ASKED_FOR
     if isinstance(rows, Missing):
         return rows, rows
-    return pooled_head(rows, target), of_fitted_head(rows, target)
+    head, scores = pooled_head(rows, target)
+    return head, of_scores(scores, rows, target)

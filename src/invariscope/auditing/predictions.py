@@ -8,9 +8,11 @@ import numpy as np
 
 from invariscope.criteria.material import Have, Missing, Predictions, fittable
 from invariscope.errors import InputError
-from invariscope.heads.fit import pooled_scores
+from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead
-from invariscope.models.split import Split, split
+from invariscope.models.adapters import split
+from invariscope.models.outputs import checked_predictions
+from invariscope.models.splits import Split
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
@@ -24,14 +26,17 @@ def of_model(
     """The predictions of a model for the rows of ``data``; ``Z``, if it is known, spares a network a second pass."""
     if not split_model.predicts:
         return NO_PREDICTIONS
-    values = _in_order_of_classes(split_model, np.asarray(split_model.predict(X, Z), dtype=np.float64), target)
+    values = split_model.predict(X, Z)
+    unnamed = split_model.classes is None and (values.ndim == 2 or target.task == "multiclass")
+    if target.task != "regression" and not unnamed:  # what a criterion cannot use it refuses by itself
+        values = checked_predictions(values, task=target.task, classes=target.classes, columns=split_model.classes)
     kind = _kind(target) if split_model.probabilistic else "votes"
     return Predictions(data.with_matrix(values), kind)
 
 
-def of_fitted_head(data: Environments, target: Target) -> Predictions:
-    """Predictions of the linear head fitted on all rows of ``data``, environments pooled."""
-    return Predictions(data.with_matrix(data.original(_fitted(data, target))), _kind(target))
+def of_scores(scores: Floats, data: Environments, target: Target) -> Predictions:
+    """The predictions that scores (n, n_scores) of a linear head, in the stored row order, stand for."""
+    return Predictions(data.with_matrix(data.original(_linked(scores, target))), _kind(target))
 
 
 def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> Have[Floats]:
@@ -40,7 +45,7 @@ def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> 
         rows = fittable(inputs, target)
         if isinstance(rows, Missing):
             return Missing(f"needs a baseline: {rows.reason}")
-        return rows.original(_fitted(rows, target))
+        return rows.original(_linked(pooled_head(rows, target)[1], target))
     if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
         split_baseline = split(baseline, rows=X).for_task(task_of_model(target))
     else:
@@ -69,26 +74,8 @@ def _kind(target: Target) -> str:
     return "numbers" if target.task == "regression" else "probabilities"
 
 
-def _in_order_of_classes(split_model: Split, values: Floats, target: Target) -> Floats:
-    """Numbers, or probabilities in the order of the target's classes."""
-    if target.task == "binary" and values.ndim == 1:
-        if not np.all((values >= 0) & (values <= 1)):
-            raise InputError("predictions for two classes must be probabilities of the second class, between 0 and 1")
-        values = np.column_stack([1.0 - values, values])
-    if target.task == "regression" or split_model.classes is None:
-        return values
-    order = [split_model.classes.index(label) for label in target.classes]
-    if len(order) == len(split_model.classes):
-        return values[:, order]
-    raise InputError(
-        f"the model predicts {len(split_model.classes)} classes but the rows hold {len(order)}: audit rows with all of "
-        "them"
-    )
-
-
-def _fitted(data: Environments, target: Target) -> Floats:
-    """Numbers (n,) or probabilities (n, K) of the pooled head, in the stored row order."""
-    scores = pooled_scores(data, target)
+def _linked(scores: Floats, target: Target) -> Floats:
+    """Scores as numbers (n,) or probabilities (n, K)."""
     if target.task == "regression":
         return scores[:, 0]
     return LinearHead(np.eye(scores.shape[1]), np.zeros(scores.shape[1])).probabilities(scores)

@@ -7,7 +7,7 @@ from typing import Any
 
 from invariscope.criteria.dric.dric import dric  # noqa: F401
 from invariscope.criteria.influence.influence_index import influence_index  # noqa: F401
-from invariscope.criteria.material import Material, Missing, Options
+from invariscope.criteria.material import AuditOptions, Material, Missing
 from invariscope.criteria.predictions.calibration_variance import calibration_variance  # noqa: F401
 from invariscope.criteria.predictions.irm_penalty import irm_penalty  # noqa: F401
 from invariscope.criteria.predictions.risk_variance import risk_variance  # noqa: F401
@@ -35,7 +35,7 @@ def chosen_criteria(names: str | Sequence[str] | None) -> list[Criterion]:
 
 
 def run(
-    criteria: Sequence[Criterion], material: Material, options: Options, say: Say
+    criteria: Sequence[Criterion], material: Material, options: AuditOptions, say: Say
 ) -> tuple[dict[str, Any], dict[str, Missing]]:
     """Results of the criteria that can be had, and the reasons for those that cannot, both by name."""
     results: dict[str, Any] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from invariscope import wording
 from invariscope.criteria.material import Material, Missing, fittable
-from invariscope.models.split import Split
+from invariscope.models.splits import Split
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 

@@ -11,7 +11,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
 from invariscope.heads.losses import loss_of
-from invariscope.models.split import Split
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
@@ -73,7 +73,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Options:
+class AuditOptions:
     """How an audit wants its criteria computed."""
 
     n_boot: int = 999

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from invariscope.criteria.material import NEEDS, Material, Options
+from invariscope.criteria.material import NEEDS, AuditOptions, Material
 from invariscope.results import Result
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Call = Callable[[Material, Options], Result]
+Call = Callable[[Material, AuditOptions], Result]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from invariscope.errors import InputError
 from invariscope.estimators.estimator import InvariantEstimator
+from invariscope.estimators.weight_files import readable
 from invariscope.rows.arrays import Array, Floats
 
 
+@readable
 class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[misc]
     """Classification by a linear model or a network, trained so that it holds in all environments.
 

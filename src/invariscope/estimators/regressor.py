@@ -8,9 +8,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from invariscope.estimators.estimator import InvariantEstimator
+from invariscope.estimators.weight_files import readable
 from invariscope.rows.arrays import Array, Floats
 
 
+@readable
 class InvariantRegressor(RegressorMixin, InvariantEstimator):  # type: ignore[misc]
     """Regression by a linear model or a network, trained so that it holds in all environments.
 

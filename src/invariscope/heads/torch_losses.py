@@ -82,10 +82,43 @@ def risks(logits: Sequence[Tensor], targets: Sequence[Tensor], task: str) -> Ten
 
 def probabilities(logits: Tensor, task: str) -> Tensor:
     """What a model predicts: numbers (n, 1), the probability of the second class (n, 1), or of every class (n, K)."""
-    if task == "multiclass":
-        return torch.softmax(logits, dim=-1)
-    scores = logits.reshape(logits.shape[0], 1)
-    return torch.sigmoid(scores) if task == "binary" else scores
+    return predicted(logits if task == "multiclass" else logits.reshape(logits.shape[0], 1), task)
+
+
+def predicted(scores: Tensor, task: str) -> Tensor:
+    """What scores (..., K) stand for: numbers as they are, the sigmoid of log-odds, the softmax of classes."""
+    if task == "regression":
+        return scores
+    return torch.sigmoid(scores) if task == "binary" else torch.softmax(scores, dim=-1)
+
+
+def column_losses(scores: Tensor, columns: Tensor, task: str) -> Tensor:
+    """Losses (...) of scores (..., K) for targets in the columns of :func:`target_columns`, however many axes lead."""
+    if task == "regression":
+        return ((scores - columns) ** 2).sum(dim=-1)
+    if task == "binary":
+        return (functional.softplus(scores) - columns * scores).sum(dim=-1)
+    return torch.logsumexp(scores, dim=-1) - (columns * scores).sum(dim=-1)
+
+
+def slopes(scores: Tensor, columns: Tensor, task: str) -> Tensor:
+    """Derivative of every row's loss (numbers: ½ (s − y)²) in a factor on its scores (n, K), Σ_k s_k (f_k − y_k): (n,).
+
+    >>> slopes(torch.tensor([[2.0]]), torch.tensor([[1.0]]), "regression")  # of ½ (2 t − 1)² at t = 1
+    tensor([2.])
+    """
+    return (scores * (predicted(scores, task) - columns.reshape(scores.shape))).sum(dim=1)
+
+
+def curvature(probabilities: Tensor, task: str) -> Tensor:
+    """Second derivatives of class losses in the scores, diag(p) − p pᵀ: (..., K, K) for probabilities (..., K).
+
+    The same constant added to all scores changes nothing: 1/K makes that direction solvable, and no step goes there.
+    """
+    outer = probabilities[..., :, None] * probabilities[..., None, :]
+    if task == "binary":
+        return probabilities[..., None] - outer
+    return torch.diag_embed(probabilities) - outer + 1 / probabilities.shape[-1]
 
 
 def target_columns(targets: Tensor, task: str, classes: int, dtype: torch.dtype = torch.float32) -> Tensor:

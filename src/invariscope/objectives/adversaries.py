@@ -85,7 +85,7 @@ def environment_knowledge(scores: Sequence[Tensor], weights: Sequence[Tensor] | 
     >>> round(float(environment_knowledge([torch.tensor([[9.0, -9.0]]), torch.tensor([[-9.0, 9.0]])])), 4)  # log 2
     0.6931
     """
-    told = []
+    knowledge = []
     for place, rows in enumerate(scores):
         if rows.ndim != 2 or rows.shape[1] != len(scores):
             raise InputError(
@@ -93,8 +93,8 @@ def environment_knowledge(scores: Sequence[Tensor], weights: Sequence[Tensor] | 
                 f"of the {len(scores)} environments"
             )
         right = functional.log_softmax(rows, dim=1)[:, place]
-        told.append(right.mean() if weights is None else (weights[place] * right).sum())
-    return math.log(len(scores)) + torch.stack(told).mean()
+        knowledge.append(right.mean() if weights is None else (weights[place] * right).sum())
+    return math.log(len(scores)) + torch.stack(knowledge).mean()
 
 
 def checked_adversary(name: str, adversary: Named, environments: int, place: str = "output_bias") -> Named:

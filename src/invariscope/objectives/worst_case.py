@@ -11,7 +11,7 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import TASKS, checked_task, row_losses, target_columns
-from invariscope.objectives.feature_head import FeatureHead, feature_head
+from invariscope.models.torch_heads import FeatureHead, feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective, objective_of
 from invariscope.objectives.worst_points import Search, squared_unit, worst_moves
 
@@ -196,7 +196,7 @@ class WorstCase(Objective):
         if batch.head is None:
             raise InputError(
                 'objective "worst_case" asks what the head says elsewhere, but this batch has no head: give it '
-                "head=feature_head(module, features) of invariscope.objectives.feature_head"
+                "head=feature_head(module, features) of invariscope.models.torch_heads"
             )
         return batch.head
 

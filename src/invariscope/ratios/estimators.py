@@ -31,8 +31,8 @@ def estimator_of(estimator: Any) -> Estimator:
                 "or pass a scikit-learn classifier"
             )
         module, function = ESTIMATORS[estimator]
-        found: Estimator = getattr(importlib.import_module(f"invariscope.ratios.{module}"), function)
-        return found
+        fit: Estimator = getattr(importlib.import_module(f"invariscope.ratios.{module}"), function)
+        return fit
     from invariscope.ratios.classifiers import classifier_estimator
 
     return classifier_estimator(estimator)

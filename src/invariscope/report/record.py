@@ -12,7 +12,6 @@ from invariscope import wording
 from invariscope.auditing.record import Audit
 from invariscope.criteria.registry import CRITERIA, Criterion
 from invariscope.report.data import EnvironmentRow
-from invariscope.report.worst_case import LOSSES
 from invariscope.results import (
     DricResult,
     EnvironmentResult,
@@ -68,7 +67,7 @@ def _criterion(name: str, result: Any) -> CriterionRow:
             interval = wording.span(result.interval)
             detail = f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}"
         case RegretResult():
-            whole = wording.change(Estimate(result.value, result.interval))
+            whole = wording.change(result.value, result.interval)
             value, _, rest = whole.partition(" (")
             interval = rest.removesuffix(")") and f"{rest.removesuffix(')')} %"
             detail = f"mean over environments; score test {wording.pvalue(result.pvalue, len(result.null))}"
@@ -78,7 +77,8 @@ def _criterion(name: str, result: Any) -> CriterionRow:
             log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
             detail = "; ".join(text for text in (log10, shuffled(result)) if text)
         case WorstCaseResult():
-            detail = f"{LOSSES[result.of]} at half of R, from {wording.number(float(np.min(result.loss)), 2)} at 0"
+            lowest = wording.number(float(np.min(result.loss)), 2)
+            detail = f"{wording.LOSS_NAMES[result.of]} at half of R, from {lowest} at 0"
         case EnvironmentResult():
             largest = result.per_environment.get(result.worst)
             if largest is not None and math.isfinite(largest.value):
@@ -135,7 +135,7 @@ def facts(audit: Audit) -> tuple[tuple[str, str], ...]:
     return (
         (
             f"largest regret, in {wording.short(regret.worst)}; the interval allows for having picked it",
-            wording.change(worst),
+            wording.change(worst.value, worst.interval),
         ),
         ("chance of a difference this large if one head served all", wording.pvalue(regret.pvalue, len(regret.null))),
         (gain, wording.percent(regret.explained)),

@@ -64,7 +64,9 @@ def environments(audit: Audit) -> str:
         columns.append(("shared head", "number other", wording.aligned([row.loss for row in shown])))
     if "regret" in audit.results:
         columns.append(("own head", "number other", wording.aligned([row.own_head_loss for row in shown])))
-        columns.append(("regret (95 %)", "number regret", [wording.change(row.regret) for row in shown]))
+        columns.append(
+            ("regret (95 %)", "number regret", [wording.change(row.regret.value, row.regret.interval) for row in shown])
+        )
     if has_regret:
         columns.append(("", "bar", [_bar(row, axis, margin) for row in shown]))
     if "calibration_variance" in audit.results:
@@ -138,7 +140,8 @@ def _bar(row: EnvironmentRow, axis: Axis, margin: float) -> str:
             marks += f'<svg x="{right:.2f}%" y="15" class="{row.standing}"><path d="M-1,-5 L6,0 L-1,5 Z"/></svg>'
     if math.isfinite(row.regret.value):
         marks += f'<circle class="{row.standing}" cx="{axis.position(row.regret.value):.2f}%" cy="15" r="4.5"/>'
-    return f'<svg width="100%" height="30" role="img" aria-label="{escaped(wording.change(row.regret))}">{marks}</svg>'
+    label = escaped(wording.change(row.regret.value, row.regret.interval))
+    return f'<svg width="100%" height="30" role="img" aria-label="{label}">{marks}</svg>'
 
 
 def _axis(axis: Axis, margin: float) -> str:

@@ -71,7 +71,13 @@ def _environments(audit: Audit, rows: Sequence[EnvironmentRow]) -> RenderableTyp
         add("shared", [Text(text) for text in wording.aligned([row.loss for row in shown])])
     if "regret" in audit.results:
         add("own head", [Text(text) for text in wording.aligned([row.own_head_loss for row in shown])])
-        add("regret", [Text(wording.change(row.regret), STANDING_STYLES.get(row.standing, "")) for row in shown])
+        add(
+            "regret",
+            [
+                Text(wording.change(row.regret.value, row.regret.interval), STANDING_STYLES.get(row.standing, ""))
+                for row in shown
+            ],
+        )
     if "calibration_variance" in audit.results:
         add("ECE", [Text(text) for text in wording.aligned([row.ece.value for row in shown], 2)])
     if data.overlap_of(audit) is not None:

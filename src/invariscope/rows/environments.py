@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from copy import copy
-from typing import Any, TypeVar
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
-from invariscope.rows.blocks import Blocks
+from invariscope.rows.blocks import Blocks, Sums, sum_by_environment
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
-
-Value = TypeVar("Value")
 
 
 class Environments:
@@ -96,7 +94,6 @@ class Environments:
         self.columns = columns
         self.blocks = Blocks.of(self._grouped(matrix), self.offsets)
         self.X: Array = self.blocks.matrix
-        self._cache: dict[Hashable, Any] = {}
         self._refuse_missing()
 
     @classmethod
@@ -117,23 +114,22 @@ class Environments:
         """
         matrix, own_columns = matrix_of(X)
         _same_length(len(self.X), len(matrix), "the other matrix")
-        other = copy(self)
+        other = self._with("labels", "offsets", "order", "classes", "y", "weight", "env_name", "target_name")
         other._hold(matrix, own_columns if columns is None else tuple(columns))
         return other
 
     def with_weight(self, weight: Floats) -> Environments:
         """The same rows, columns and blocks under other weights, given in the stored row order."""
-        other = copy(self)
-        other.weight, other._cache = weight, {}
+        other = self._with("labels", "offsets", "order", "classes", "y", "env_name", "target_name", "columns", "blocks")
+        other.X, other.weight = self.X, weight
         other._refuse_empty()
         return other
 
-    def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """What was computed from these rows before under this key, so that several criteria share one pass."""
-        if key not in self._cache:
-            self._cache[key] = compute()
-        value: Value = self._cache[key]
-        return value
+    def _with(self, *shared: str) -> Environments:
+        """Environments that share some attributes, and nothing that was computed from the others."""
+        other = object.__new__(Environments)
+        other.__dict__.update({name: self.__dict__[name] for name in shared})
+        return other
 
     # --- what is in here -------------------------------------------------------------------------------------------
     @property
@@ -152,6 +148,21 @@ class Environments:
     def codes(self) -> Integers:
         """Environment number of every stored row."""
         return np.repeat(np.arange(len(self.labels)), self.sizes)
+
+    @cached_property
+    def column_squares(self) -> Floats:
+        """Σ of the squares of every column of the design (1, z − shift), by environment: (E, d + 1)."""
+
+        def collect(environment: int, rows: slice) -> Sums:
+            total = np.zeros(self.blocks.width)
+            for block, design in self.blocks.designs(rows):
+                if self.weight is None:
+                    total += np.einsum("ij,ij->j", design, design)
+                else:
+                    total += self.weight[block] @ design**2
+            return {"squares": total}
+
+        return sum_by_environment(collect, self.offsets)["squares"]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -258,9 +269,9 @@ def _as_objects(labels: Sequence[Any]) -> Array:
     return out
 
 
-def _same_length(n: int, length: int, what: str) -> None:
-    if length != n:
-        raise InputError(f"X has {n} rows but {what} has {length}: give one value per row")
+def _same_length(n: int, count: int, what: str) -> None:
+    if count != n:
+        raise InputError(f"X has {n} rows but {what} has {count}: give one value per row")
 
 
 def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], Integers]:

@@ -95,15 +95,15 @@ class Rows:
             raise InputError(f"the held-out share is {share!r}: give a number of at least 0 and below 1")
         if share == 0:
             return self, None
-        kept, out = [], []
+        trained_on, held_out = [], []
         for place, (size, label) in enumerate(zip(self.sizes, self.labels, strict=True)):
             count = max(1, round(share * size))
             if count >= size:
                 raise InputError(f'environment "{label}" has {size} row(s): too few to hold some out')
             order = np.random.default_rng([seed, place, HELD_OUT]).permutation(size)
-            out.append(torch.as_tensor(np.sort(order[:count])))
-            kept.append(torch.as_tensor(np.sort(order[count:])))
-        return self.take(kept), self.take(out)
+            held_out.append(torch.as_tensor(np.sort(order[:count])))
+            trained_on.append(torch.as_tensor(np.sort(order[count:])))
+        return self.take(trained_on), self.take(held_out)
 
     def take(self, where: Sequence[Tensor]) -> Rows:
         """The rows of an index for every environment."""
@@ -122,7 +122,7 @@ def taken(values: Tensors, where: Sequence[Tensor], stacked: bool) -> Tensors:
     chosen = []
     for tensor, places in zip(values, where, strict=True):
         if places.ndim == 2 and stacked:
-            chosen.append(tensor[torch.arange(len(places))[:, None], places])
+            chosen.append(tensor[torch.arange(len(places))[:, None], places])  # [r, k] = tensor[r, places[r, k]]
         else:
             chosen.append(tensor[:, places] if stacked else tensor[places])
     return tuple(chosen)

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 
-from invariscope.criteria.influence.influence_index import INTERCEPT, index_of, influence_index
+from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
 from invariscope.criteria.influence.shuffles import gaussian_shuffles, largest_spread
+from invariscope.criteria.influence.solution import index_of
 from invariscope.datasets.synthetic.bayesian_network import two_domain_example
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.errors import InputError

@@ -10,12 +10,13 @@ import numpy as np
 from invariscope.criteria.dric.information_bound import information_bound
 from invariscope.criteria.dric.resampling import Sampler, Side, resample
 from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
-from invariscope.criteria.material import Material, Options, have
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
+from invariscope.models.outputs import prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import DricResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
@@ -29,7 +30,7 @@ FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is report
 CELLS = 1.5e5  # rows × columns × environments up to which all resamples are drawn by default
 
 
-def _from_material(material: Material, options: Options) -> DricResult:
+def _from_material(material: Material, options: AuditOptions) -> DricResult:
     predictions, inputs = have(material.predictions).values, have(material.inputs)
     return dric(predictions, inputs, baseline=have(material.baseline), ratio=options.ratio, seed=options.seed)
 
@@ -117,7 +118,10 @@ def dric(
     """
     for_draws = generator(seed).spawn(1)[0]
     data = Environments.of(X, None, env, weight)
-    model, reference = _outputs(data, predictions, "predictions"), _outputs(data, baseline, "baseline")
+    model, reference = (
+        data.grouped(prediction_columns(values, len(data.X), what), what)
+        for values, what in ((predictions, "predictions"), (baseline, "baseline"))
+    )
     if model.shape != reference.shape:
         raise InputError(
             f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
@@ -126,13 +130,13 @@ def dric(
     sides, scores = [], []
     for position, (rows_of_side, fitted, given) in enumerate(ratios):
         values = (model, reference) if len(ratios) == 1 else ((model,), (reference,))[position]
-        sides.append(Side(fitted._fit, Rows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
+        sides.append(Side(fitted._fit, GroupedRows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
         scores.append(data.grouped(fitted.at_rows, "ratio"))
-    stored = Rows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
+    stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
     means = [
-        found for side, at in zip(sides, scores, strict=True) for found in transported_means(stored, at, side.outputs)
+        each for side, at in zip(sides, scores, strict=True) for each in transported_means(stored, at, side.outputs)
     ]
-    numerator, denominator = (total_gap(found) for found in means)
+    numerator, denominator = (total_gap(each) for each in means)
     value = numerator / denominator if denominator > 0 else math.nan
     notes = _notes(data, [fitted for _, fitted, _ in ratios], denominator)
 
@@ -169,19 +173,6 @@ def dric(
     )
 
 
-def _outputs(data: Environments, values: Any, what: str) -> Floats:
-    if hasattr(values, "predict"):
-        raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{what}: {int((~np.isfinite(array)).sum())} missing or infinite values")
-    return data.grouped(array, what)
-
-
 def _ratios(
     data: Environments, ratio: Any, representation: Any, svd: int | None, seed: int
 ) -> list[tuple[Environments, DensityRatio, bool]]:
@@ -202,11 +193,11 @@ def _ratios(
     return [(rows, fitted, is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
 
 
-def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
-    if asked != "auto":
-        if not isinstance(asked, int | np.integer) or asked < 0 or 0 < asked < FEWEST:
-            raise InputError(f'n_boot is {asked!r}: give "auto", 0, or a whole number of at least {FEWEST}')
-        return int(asked)
+def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
+    if n_boot != "auto":
+        if not isinstance(n_boot, int | np.integer) or n_boot < 0 or 0 < n_boot < FEWEST:
+            raise InputError(f'n_boot is {n_boot!r}: give "auto", 0, or a whole number of at least {FEWEST}')
+        return int(n_boot)
     names = ratio if isinstance(ratio, tuple) else (ratio,)
     refitted = [side.rows for side in sides if not side.given]
     if any(not is_given(one) and one not in QUICK for one in names):

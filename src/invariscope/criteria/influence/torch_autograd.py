@@ -1,10 +1,9 @@
-"""Influence on the parameters of a torch module, by automatic differentiation. Only imported where torch is there."""
+"""What the influence index needs to know of every row under a torch module, by automatic differentiation."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,13 +11,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vjp, vmap
 
-from invariscope.criteria.influence.dense import LARGEST_DENSE, dense, dense_penalised, known_of
-from invariscope.criteria.influence.penalties import penalty_of
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import probabilities, row_losses, target_columns
-from invariscope.results import InfluenceResult
+from invariscope.heads.torch_losses import row_losses, slopes, target_columns
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 
@@ -49,10 +44,10 @@ class ModuleRows:
 
     def _checked_outputs(self, target: Target) -> int:
         try:
-            found = self.scores(self.theta, self.inputs[:2])
+            scores = self.scores(self.theta, self.inputs[:2])
         except RuntimeError as error:
             raise InputError(f"the head cannot read rows of {self.inputs.shape[1]} columns: {error}") from error
-        outputs = int(found.shape[1])
+        outputs = int(scores.shape[1])
         expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
         allowed = {1, 2} if target.task == "binary" else {expected}
         if outputs not in allowed:
@@ -74,8 +69,8 @@ class ModuleRows:
         for name, value in self.parameters.items():
             parts[name] = theta[start : start + value.numel()].reshape(value.shape)
             start += value.numel()
-        found: Tensor = functional_call(self.module, parts, (inputs,))
-        return found.reshape(len(inputs), -1)
+        scores: Tensor = functional_call(self.module, parts, (inputs,))
+        return scores.reshape(len(inputs), -1)
 
     def losses(self, theta: Tensor, inputs: Tensor, columns: Tensor) -> Tensor:
         """Loss of every row, in units in which the squared loss is ½ (s − y)²: (n,)."""
@@ -86,9 +81,7 @@ class ModuleRows:
 
     def slopes(self, theta: Tensor, inputs: Tensor, columns: Tensor) -> Tensor:
         """Derivative of every row's loss in a factor on its scores: (n,)."""
-        scores = self.scores(theta, inputs)
-        predicted = scores if self.task == "regression" else probabilities(scores, self.task)
-        return (scores * (predicted - columns)).sum(dim=1)
+        return slopes(self.scores(theta, inputs), columns, self.task)
 
     # --- what the closed forms do as well -----------------------------------------------------------------------------
     def joint(self, theta: Floats, slopes: bool = True) -> Iterator[tuple[slice, Floats]]:
@@ -112,8 +105,10 @@ class ModuleRows:
         second = None if on_slope is None else torch.tensor(np.ascontiguousarray(on_slope))
 
         def total(vector: Tensor, place: int) -> Tensor:
-            found = first[place] @ self.losses(vector, self.inputs, self.columns)
-            return found if second is None else found + second[place] @ self.slopes(vector, self.inputs, self.columns)
+            weighted = first[place] @ self.losses(vector, self.inputs, self.columns)
+            if second is not None:
+                weighted = weighted + second[place] @ self.slopes(vector, self.inputs, self.columns)
+            return weighted
 
         point, chunk = torch.tensor(theta), max(1, NUMBERS // self.inputs.numel())
         directions = torch.eye(self.size, dtype=torch.float64)
@@ -124,43 +119,3 @@ class ModuleRows:
             return np.asarray(vmap(lambda direction: back(direction)[0], chunk_size=chunk)(directions).numpy())
 
         return np.stack([hessian(place) for place in range(len(on_loss))])
-
-
-def measured_network(
-    data: Environments,
-    target: Target,
-    module: torch.nn.Module,
-    penalty: str | None,
-    penalty_weight: float,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-    solver: str,
-) -> InfluenceResult:
-    """The influence index of a torch module on the rows of ``data``."""
-    from invariscope.criteria.influence.influence_index import result_of
-    from invariscope.criteria.influence.torch_network import by_conjugate_gradients
-
-    rows = ModuleRows(data, target, module)
-    chosen = penalty_of(penalty, penalty_weight, rows.reported)
-    if chosen is not None and data.weight is not None:
-        raise InputError("weights under a penalty must be whole numbers where the head is a torch module")
-    if solver == "auto":
-        solver = "autograd" if rows.size <= LARGEST_DENSE else "cg"
-    if solver == "autograd" and rows.size > LARGEST_DENSE:
-        raise InputError(
-            f"the head has {rows.size:,} parameters, and a whole Hessian is only computed up to {LARGEST_DENSE:,}: "
-            'give the top model alone and its features as Z, or use solver="cg"'
-        )
-    theta = rows.theta.numpy()
-    with one_blas_thread():
-        if solver == "cg":
-            found = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), damping, shuffles, exact, rng)
-        elif chosen is None:
-            found = dense(rows, theta, data, known_of(rows, theta, data), damping, shuffles, exact, rng)
-        else:
-            found = dense_penalised(rows, theta, data, chosen, damping, shuffles, exact, rng)
-    if solver == "autograd":
-        found = replace(found, solver="autograd")
-    return result_of(data, found, rows.names(), slice(None), rows.task, penalty, float(penalty_weight))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
 
-from invariscope.criteria.material import Material, Options, have
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, TAIL, estimates, quadratic_interval
-from invariscope.criteria.predictions.risks import checked_predictions
+from invariscope.criteria.predictions.risks import predictions_for
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
@@ -24,7 +24,7 @@ FAR_FROM_ZERO = 8.0  # standard deviations from which |normal| is the normal its
 BISECTIONS = 50  # 2⁻⁵⁰ of the range 0..1 is rounding error
 
 
-def _from_material(material: Material, options: Options) -> EnvironmentResult:
+def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
     return calibration_variance(have(material.predictions).rows, task=material.task)
 
 
@@ -93,7 +93,7 @@ def calibration_variance(
     target = target_of(data, task)
     if target.task == "regression":
         raise InputError("calibration needs classes and their probabilities: this target holds numbers")
-    cells = _cells_of(data, *_confidence_and_hits(checked_predictions(data, target), target), int(bins))
+    cells = _cells_of(data, *_confidence_and_hits(predictions_for(data, target), target), int(bins))
     observed = cells.calibration_error()
     low, centre, high = _error_interval(cells, observed)
     value = float(np.var(observed))

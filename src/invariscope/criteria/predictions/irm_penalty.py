@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.material import Material, Options, have
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import (
     EnvironmentMeans,
     environment_means,
@@ -14,7 +14,7 @@ from invariscope.criteria.predictions.environment_means import (
     few_rows_notes,
     quadratic_interval,
 )
-from invariscope.criteria.predictions.risks import CLIP, checked_predictions, log_loss_notes, refuse_overflow
+from invariscope.criteria.predictions.risks import CLIP, log_loss_notes, predictions_for, refuse_overflow
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
@@ -25,7 +25,7 @@ from invariscope.rows.targets import Target, target_of
 FORMS = ("square", "split")
 
 
-def _from_material(material: Material, options: Options) -> EnvironmentResult:
+def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
     return irm_penalty(have(material.predictions).rows, task=material.task)
 
 
@@ -92,7 +92,7 @@ def irm_penalty(
         raise InputError(f'form "{form}" is unknown: use "square" or "split"')
     data = Environments.of(predictions, y, env, weight)
     target = target_of(data, task)
-    values = checked_predictions(data, target)
+    values = predictions_for(data, target)
     gradients = environment_means(data, refuse_overflow(scale_gradients(values, target), "gradient"))
     penalties = gradients.value**2
     if form == "split":

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from invariscope.criteria.material import Material, Options, fittable, have
+from invariscope.criteria.material import AuditOptions, Material, fittable, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import LEVEL, Draws, invert
+from invariscope.criteria.regret.interval import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
-from invariscope.criteria.transport.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
+from invariscope.criteria.transport.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
+from invariscope.models.outputs import prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
-from invariscope.ratios.estimator import Units, rows_of
+from invariscope.ratios.estimator import Units, grouped_rows
 from invariscope.results import Overlap, TransportGapResult
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
@@ -30,7 +31,7 @@ NO_NOISE = 1e-10  # of the target's spread: a standard error below it is roundin
 DRAWN_AT_ONCE = 2e7  # numbers
 
 
-def _from_material(material: Material, options: Options) -> TransportGapResult:
+def _from_material(material: Material, options: AuditOptions) -> TransportGapResult:
     rows = have(fittable(material.compared, material.target))
     return transport_gap(rows, ratio=options.ratio, task=material.task, n_boot=options.n_boot, seed=options.seed)
 
@@ -108,16 +109,16 @@ def transport_gap(
     >>> rng = np.random.default_rng(0)
     >>> z, env = rng.normal(size=(1600, 2)), np.repeat(["Bern", "Rome"], 800)
     >>> y = z[:, 0] + 0.5 * (env == "Rome") + rng.normal(size=1600)
-    >>> found = transport_gap(z, y, env)
-    >>> print(np.round(found.pairs, 1) + 0.0)  # under Rome's relation, the mean of y in Bern would be 0.5 higher
+    >>> result = transport_gap(z, y, env)
+    >>> print(np.round(result.pairs, 1) + 0.0)  # under Rome's relation, the mean of y in Bern would be 0.5 higher
     [[ 0.   0.5]
      [-0.5  0. ]]
-    >>> found.pvalue
+    >>> result.pvalue
     0.001
     """
     data = Environments.of(Z, y, env, weight)
     refuse_too_few(folds, n_boot)
-    given = None if predictions is None else as_numbers(predictions)
+    given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
         given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
@@ -139,7 +140,7 @@ def transport_gap(
 
 def _folds(data: Environments, target: Target, folds: int) -> tuple[Integers, int, tuple[str, ...]]:
     """The fold of every row (−1 if it has no weight), by lot, how many there are (perhaps one), and why."""
-    rows = rows_of(data, Units.of(data))
+    rows = grouped_rows(data, Units.of(data))
     sizes = np.diff(rows.offsets)
     fold = np.full(len(data.X), -1)
     counted = slice(None) if data.weight is None else data.weight > 0
@@ -189,7 +190,7 @@ def _result(
         return np.where(refused, np.nan, picked)
 
     pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
-    reach = stdtrit(of_moving(freedom), 1.0 - LEVEL / 2) * se
+    reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se
     exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
     several = target.task == "multiclass"
     return TransportGapResult(

@@ -27,7 +27,7 @@ from invariscope.criteria.worst_case.torch_ascent import (
     towards,
 )
 from invariscope.errors import InputError
-from invariscope.objectives.feature_head import as_it_predicts
+from invariscope.models.torch_heads import as_it_predicts
 from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import generator
 

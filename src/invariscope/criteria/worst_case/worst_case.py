@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.material import Material, Options, have
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.curve import shares
 from invariscope.criteria.worst_case.distances import Distances, bins_of, distances
@@ -39,7 +39,7 @@ NO_DISTANCES = "How far the environments are apart is measured for linear heads 
 LOOSE = 0.03  # relative gap between the bounds that is worth a note
 
 
-def _from_material(material: Material, options: Options) -> WorstCaseResult:
+def _from_material(material: Material, options: AuditOptions) -> WorstCaseResult:
     return worst_case(
         have(material.head),
         material.representation,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.material import Material, Options, have
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.searched import arrays_of
 from invariscope.criteria.worst_case.worst_case import worst_case
@@ -22,7 +22,7 @@ from invariscope.rows.tables import vector_of
 PLACES = (0.1, 0.25, 0.5, 1.0)
 
 
-def _from_material(material: Material, options: Options) -> InputWorstCaseResult:
+def _from_material(material: Material, options: AuditOptions) -> InputWorstCaseResult:
     network = have(material.network)
     loss = "squared" if material.task == "regression" else "log_loss"
     return worst_case_in_inputs(
