@@ -9,6 +9,7 @@ import io
 import json
 import math
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +30,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import invariscope as iv
+from invariscope.auditing.material import gather
 from invariscope.auditing.verdict import STATES
+from invariscope.criteria.material import have
 from invariscope.criteria.registry import CRITERIA
 
 SITES = ("Bern", "Oslo", "Rome")
@@ -588,11 +591,87 @@ def test_bad_input_is_one_clear_sentence(change: dict[str, Any], message: str, s
         iv.audit(given.pop("model"), given.pop("X"), given.pop("y"), given.pop("env"), **given)
 
 
-def test_too_few_rows_for_a_head_of_its_own_are_refused(seed: int) -> None:
+# --- what these rows do not allow leaves out criteria, never the audit ----------------------------------------------
+#: What needs no head of any environment's own.
+ON_PREDICTIONS = {"risk_variance", "worst_environment_risk", "irm_penalty", "dric", "worst_case"}
+
+
+def assert_told_without_regret(found: iv.Audit, reason: str, tmp_path: Path) -> None:
+    """CANNOT TELL YET, why, and what to do; and every way to show it works."""
+    assert found.state == "CANNOT TELL YET"
+    assert "regret" not in found.results
+    assert re.search(reason, found.left_out["regret"])
+    assert "heads of their own" in found.headline
+    assert re.search(reason, found.sentences[0])
+    assert found.sentences[-1].startswith("Next: ")
+    with pytest.raises(KeyError, match="regret"):
+        found["regret"]
+    read = json.loads(found.to_json(tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert read["verdict"]["state"] == "CANNOT TELL YET"
+    assert "regret" not in read["results"]
+    assert "CANNOT TELL YET" in found.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "CANNOT TELL YET" in str(found)
+    assert found.frame()["environment"].tolist() == list(found.data.labels)
+
+
+def test_one_small_environment_leaves_out_the_regret_alone(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
-    env = np.repeat(["big", "small"], [200, 12])
-    with pytest.raises(iv.InputError, match=r'environment "small" has 12 rows, .* 10 columns needs at least 16'):
-        iv.audit(None, rng.normal(size=(212, 10)), rng.normal(size=212), env)
+    env, X = np.repeat(["big", "medium", "small"], [100, 100, 12]), rng.normal(size=(212, 10))
+    found = iv.audit(None, X, X[:, 0] + rng.normal(size=212), env, n_boot=DRAWS)
+    assert_told_without_regret(found, r'nvironment "small" has 12 rows, .* 10 columns needs at least 16', tmp_path)
+    assert found.sentences[-1] == "Next: drop it, merge it with another, or use fewer columns."
+    assert set(found.results) == ON_NUMBERS - {"regret"}
+    assert found.could_drop == ("small",)
+    assert iv.audit(None, X[:200], X[:200, 0], env[:200], n_boot=DRAWS).could_drop == ()
+
+
+@pytest.mark.parametrize("model", [None, "logistic"])
+def test_an_environment_without_a_class_leaves_out_what_needs_it(model: str | None, seed: int, tmp_path: Path) -> None:
+    data = patients(seed)
+    state = data.state.mask((data.site == "Rome") & (data.state == "healthy"), "sick")
+    made = None if model is None else LogisticRegression().fit(data.X, state)
+    found = iv.audit(made, data.X, state, data.site, n_boot=DRAWS)
+    assert_told_without_regret(found, r'lass "healthy" of target "state" never occurs in site "Rome"', tmp_path)
+    assert set(found.results) == {*ON_PREDICTIONS, "calibration_variance"}
+    assert found.could_drop == ("Rome",)
+    p = have(gather(made, data.X, state, data.site)[0].predictions).values
+    expected = iv.risk_variance(p, state, data.site)
+    assert found["risk_variance"].value == pytest.approx(expected.value, rel=1e-12)
+
+
+def test_a_target_that_is_constant_in_one_environment_leaves_out_what_needs_it(seed: int, tmp_path: Path) -> None:
+    data = patients(seed)
+    found = iv.audit(None, data.X, data.gain.mask(data.site == "Oslo", 2.0), data.site, n_boot=DRAWS)
+    assert_told_without_regret(found, r'arget "gain" is constant in site "Oslo"', tmp_path)
+    assert set(found.results) == ON_PREDICTIONS
+
+
+def test_a_target_with_one_value_everywhere_is_refused(seed: int) -> None:
+    data = patients(seed)
+    with pytest.raises(iv.InputError, match="only one value"):
+        iv.audit(None, data.X, np.ones(600), data.site)
+
+
+def test_columns_too_many_for_any_head_are_said_at_once(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    Z, y = rng.normal(size=(5000, 768)), np.tile(np.arange(10), 500)
+    found = iv.audit(None, Z, y, np.repeat(["a", "b"], 2500), n_boot=DRAWS)
+    assert found.settings.seconds < 5  # a dense fit took minutes
+    assert_told_without_regret(found, "768 columns needs at least 6,926", tmp_path)
+    assert found.results == {}
+    assert set(found.left_out) == set(CRITERIA)
+    assert "7,690 weights" in found.left_out["influence_index"]
+    assert "7,690 weights" in found.left_out["transport_gap"]
+
+
+def test_a_wide_model_is_judged_by_what_needs_no_further_head(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, y = rng.normal(size=(600, 768)), np.tile(np.arange(10), 60)
+    model = iv.Split(
+        lambda X: X, head=iv.LinearHead(rng.normal(size=(10, 768)) / 30, np.zeros(10)), task="classification"
+    )
+    found = iv.audit(model, pd.DataFrame(Z), y, np.repeat(["a", "b"], 300), n_boot=DRAWS)
+    assert {"risk_variance", "calibration_variance", "worst_case", "influence_index"} <= set(found.results)
 
 
 def test_constant_inputs_are_no_reason_to_stop(seed: int) -> None:

@@ -79,3 +79,16 @@ def test_the_influence_index_is_judged_by_its_p_value_and_the_worst_case_in_word
     assert met(worst, found) == f"the worst-case squared error at half of R is {found['worst_case'].value:.4g}"
     with pytest.raises(InputError, match="was not computed"):
         met(by_chance, iv.audit(None, X, y, env, n_boot=99, criteria=["regret"]))
+
+
+@pytest.mark.parametrize("text", ["regret>0.1", "regret-low>0.1", "p<0.05", "explained<0.5", "influence-p<0.05"])
+def test_what_was_left_out_cannot_be_judged(text: str, seed: int) -> None:
+    """An environment without one of the classes has no head of its own, and so no regret."""
+    rng = np.random.default_rng(seed)
+    env = np.repeat(["a", "b"], 60)
+    y = np.where(env == "b", "no", np.where(rng.uniform(size=120) > 0.5, "yes", "no"))
+    found = iv.audit(None, rng.normal(size=(120, 1)), y, env, n_boot=99, criteria=["influence_index", "risk_variance"])
+    with pytest.raises(InputError, match=r'cannot be judged: class "yes" of target "target" never occurs'):
+        met(parse([text], 99)[0], found)
+    assert met(parse(["risk_variance>=0"], 99)[0], found) is not None
+    assert met(parse(["verdict=cannot-tell-yet"], 99)[0], found) is not None

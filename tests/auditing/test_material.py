@@ -12,10 +12,28 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import invariscope as iv
-from invariscope.auditing.material import Material, gather
-from invariscope.criteria.registry import NEEDS
+from invariscope.auditing.material import gather
+from invariscope.criteria.material import MOST_WEIGHTS, NEEDS, Material, Missing, fittable, have
+from invariscope.rows.blocks import Blocks
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import target_of
 
 N = 300
+
+
+def material_of(*given: Any, **options: Any) -> Material:
+    return gather(*given, **options)[0]
+
+
+def missing(material: Material) -> set[str]:
+    """Needs that cannot be met."""
+    return {need for need in NEEDS if material.lacks(need) is not None}
+
+
+def probabilities(material: Material) -> np.ndarray:
+    predictions = have(material.predictions)
+    assert predictions.kind == "probabilities"
+    return predictions.values
 
 
 def table(seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
@@ -31,40 +49,41 @@ def table(seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
 def test_everything_is_there_for_a_linear_model(seed: int) -> None:
     X, y, env, _ = table(seed)
     model = LinearRegression().fit(X, y)
-    found = gather(model, X, y, env)
-    assert isinstance(found, Material)
-    assert set(found.has) == set(NEEDS) - {"probabilities", "network"}
-    assert set(found.lacks) == {"probabilities", "network"}
-    assert set(found.has) & set(found.lacks) == set()
-    assert found.task == "regression"
-    np.testing.assert_allclose(found.has["predictions"], model.predict(X))  # in the user's order
-    np.testing.assert_allclose(found.has["baseline"], model.predict(X), rtol=1e-6)  # ERM on x is this very model
-    assert found.data.labels == ("a", "b", "c")
-    assert found.data.columns == ("age", "income", "dose")
-    assert found.has["inputs"].columns == ("age", "income", "dose")
-    assert found.notes == ()
+    material, subject = gather(model, X, y, env)
+    assert missing(material) == {"probabilities", "network"}
+    assert material.task == "regression"
+    assert have(material.predictions).kind == "numbers"
+    np.testing.assert_allclose(have(material.predictions).values, model.predict(X))  # in the user's order
+    np.testing.assert_allclose(have(material.baseline), model.predict(X), rtol=1e-6)  # ERM on x is this very model
+    assert material.compared is material.representation is material.own_heads
+    assert material.head is material.trained_head
+    assert material.representation.labels == ("a", "b", "c")
+    assert material.representation.columns == subject.columns == ("age", "income", "dose")
+    assert have(material.inputs).columns == ("age", "income", "dose")
+    assert subject.notes == ()
+    assert not subject.learned
 
 
 def test_predictions_are_grouped_like_the_target(seed: int) -> None:
     X, y, env, _ = table(seed)
     model = LinearRegression().fit(X, y)
-    found = gather(model, X, y, env)
-    assert found.judged is not None
+    material = material_of(model, X, y, env)
+    predictions = have(material.predictions).rows
     for label in "abc":
         rows = env == label
-        np.testing.assert_allclose(found.judged[label].X[:, 0], model.predict(X)[rows])
-        np.testing.assert_array_equal(found.judged[label].y, y[rows])
-        np.testing.assert_array_equal(found.data[label].y, y[rows])
+        np.testing.assert_allclose(predictions[label].X[:, 0], model.predict(X)[rows])
+        np.testing.assert_array_equal(predictions[label].y, y[rows])
+        np.testing.assert_array_equal(material.representation[label].y, y[rows])
 
 
 def test_columns_are_in_units_of_their_spread_and_the_head_follows(seed: int) -> None:
     X, y, env, _ = table(seed)
     model = LinearRegression().fit(X, y)
-    found = gather(model, X, y, env)
-    np.testing.assert_allclose(found.data.X.mean(axis=0), 0.0, atol=1e-9)
-    np.testing.assert_allclose(found.data.X.std(axis=0), 1.0, rtol=1e-9)
-    assert found.head is not None
-    scores = found.data.original(found.head.scores(found.data.X)[:, 0])
+    material = material_of(model, X, y, env)
+    data = material.representation
+    np.testing.assert_allclose(data.X.mean(axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(data.X.std(axis=0), 1.0, rtol=1e-9)
+    scores = data.original(have(material.trained_head).scores(data.X)[:, 0])
     np.testing.assert_allclose(scores, model.predict(X), rtol=1e-7, atol=1e-9)
 
 
@@ -73,106 +92,107 @@ def test_weighted_rows_count_in_the_spread(seed: int) -> None:
     X, y, env, _ = table(seed)
     weight = np.random.default_rng(seed).integers(1, 4, N)
     again = np.repeat(np.arange(N), weight)
-    weighted, repeated = gather(None, X, y, env, weight=weight), gather(None, X.iloc[again], y[again], env[again])
+    weighted = material_of(None, X, y, env, weight=weight).representation
+    repeated = material_of(None, X.iloc[again], y[again], env[again]).representation
     for label in "abc":
-        once = np.repeat(weighted.data[label].X, weight[env == label], axis=0)
-        np.testing.assert_allclose(once, repeated.data[label].X, rtol=1e-9, atol=1e-9)
+        once = np.repeat(weighted[label].X, weight[env == label], axis=0)
+        np.testing.assert_allclose(once, repeated[label].X, rtol=1e-9, atol=1e-9)
 
 
 def test_constant_columns_are_only_centred(seed: int) -> None:
     X, y, env, _ = table(seed)
-    found = gather(None, X.assign(same=7.5, big=1e15), y, env)
-    np.testing.assert_array_equal(found.data.X[:, 3:], 0.0)
+    material = material_of(None, X.assign(same=7.5, big=1e15), y, env)
+    np.testing.assert_array_equal(material.representation.X[:, 3:], 0.0)
 
 
 def test_a_pipeline_is_cut_before_its_last_step(seed: int) -> None:
     X, _, env, label = table(seed)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, label)
-    found = gather(model, X, label, env)
-    assert found.task == "binary"
-    assert set(found.lacks) == {"network"}
-    assert "Pipeline" in found.model
-    np.testing.assert_allclose(found.has["probabilities"], model.predict_proba(X))
-    np.testing.assert_allclose(found.has["inputs"].X, X.to_numpy()[np.argsort(env, kind="stable")])
-    assert found.has["baseline"].shape == (N, 2)
-    np.testing.assert_allclose(found.has["baseline"].sum(axis=1), 1.0)
+    material, subject = gather(model, X, label, env)
+    assert material.task == "binary"
+    assert missing(material) == {"network"}
+    assert "Pipeline" in subject.model
+    np.testing.assert_allclose(probabilities(material), model.predict_proba(X))
+    np.testing.assert_allclose(have(material.inputs).X, X.to_numpy()[np.argsort(env, kind="stable")])
+    assert have(material.baseline).shape == (N, 2)
+    np.testing.assert_allclose(have(material.baseline).sum(axis=1), 1.0)
 
 
 def test_without_a_model_the_columns_are_judged_under_a_fitted_head(seed: int) -> None:
     X, y, env, label = table(seed)
-    found = gather(None, X, y, env)
-    np.testing.assert_allclose(found.has["predictions"], LinearRegression().fit(X, y).predict(X), rtol=1e-6)
-    assert found.head is None
-    assert any("No model" in note for note in found.notes)
-    classes = gather(None, X, label, env)
+    material, subject = gather(None, X, y, env)
+    np.testing.assert_allclose(have(material.predictions).values, LinearRegression().fit(X, y).predict(X), rtol=1e-6)
+    assert material.trained_head == Missing("no model was given")
+    assert any("No model" in note for note in subject.notes)
+    classes = material_of(None, X, label, env)
     expected = LogisticRegression(C=np.inf, max_iter=1000, tol=1e-10).fit((X - X.mean()) / X.std(), label)
-    np.testing.assert_allclose(
-        classes.has["probabilities"], expected.predict_proba((X - X.mean()) / X.std()), atol=1e-4
-    )
+    np.testing.assert_allclose(probabilities(classes), expected.predict_proba((X - X.mean()) / X.std()), atol=1e-4)
 
 
 def test_weights_are_handed_on(seed: int) -> None:
     X, y, env, _ = table(seed)
     weight = np.random.default_rng(seed).integers(1, 4, N)
-    found = gather(None, X, y, env, weight=weight)
+    material = material_of(None, X, y, env, weight=weight)
     expected = LinearRegression().fit(X, y, sample_weight=weight).predict(X)
-    np.testing.assert_allclose(found.has["predictions"], expected, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(found.has["baseline"], expected, rtol=1e-6, atol=1e-8)
-    assert found.judged is not None
-    for data in (found.data, found.judged, found.has["inputs"]):
+    np.testing.assert_allclose(have(material.predictions).values, expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(have(material.baseline), expected, rtol=1e-6, atol=1e-8)
+    for data in (material.representation, have(material.predictions).rows, have(material.inputs)):
         np.testing.assert_array_equal(data.rows, [weight[env == label].sum() for label in "abc"])
 
 
 @pytest.mark.parametrize(
-    ("model", "missing", "reason"),
+    ("model", "absent", "reason"),
     [
         (lambda X: iv.Split(represent=X.to_numpy()), {"predictions", "probabilities", "scores"}, "without its"),
         (lambda X: iv.Split(predict=X["age"].to_numpy()), {"probabilities"}, "regression"),
     ],
 )
-def test_what_is_missing_has_a_reason(model: Any, missing: set[str], reason: str, seed: int) -> None:
+def test_what_is_missing_has_a_reason(model: Any, absent: set[str], reason: str, seed: int) -> None:
     X, y, env, _ = table(seed)
-    found = gather(model(X), X, y, env)
-    assert set(found.lacks) == {*missing, "network"} | ({"head"} if "predictions" in missing else set())
-    assert set(found.lacks) & set(found.has) == set()
-    assert all(reason in found.lacks[name] for name in missing)
-    assert "torch" in found.lacks["network"]
+    material = material_of(model(X), X, y, env)
+    assert missing(material) == {*absent, "network", "trained_head"} | ({"head"} if "predictions" in absent else set())
+    reasons = {need: lack.reason for need in NEEDS if (lack := material.lacks(need)) is not None}
+    assert all(reason in reasons[name] for name in absent)
+    assert "torch" in reasons["network"]
+    with pytest.raises(iv.InputError, match="needs a torch model"):
+        have(material.network)
 
 
 def test_inputs_that_are_no_numbers_are_no_reason_to_stop(seed: int) -> None:
     X, y, env, _ = table(seed)
-    found = gather(lambda rows: rows["age"].to_numpy(), X.assign(ward="A"), y, env)
-    assert found.has["inputs"] is found.data
-    assert any("on the representation" in note and '"ward"' in note for note in found.notes)
-    assert {"baseline", "predictions"} <= set(found.has)
+    material, subject = gather(lambda rows: rows["age"].to_numpy(), X.assign(ward="A"), y, env)
+    assert material.inputs is material.representation
+    assert any("on the representation" in note and '"ward"' in note for note in subject.notes)
+    assert not {"baseline", "predictions"} & missing(material)
 
 
 @pytest.mark.parametrize("order", [("yes", "no"), ("no", "yes")])
 def test_probabilities_follow_the_targets_classes(order: tuple[str, str], seed: int) -> None:
     X, _, env, label = table(seed)
     p = np.random.default_rng(seed).dirichlet([1, 1], N)
-    found = gather(iv.Split(predict=p, classes=order, task="classification"), X, label, env)
-    np.testing.assert_array_equal(found.has["probabilities"][:, 1], p[:, order.index("yes")])
+    material = material_of(iv.Split(predict=p, classes=order, task="classification"), X, label, env)
+    np.testing.assert_array_equal(probabilities(material)[:, 1], p[:, order.index("yes")])
 
 
 def test_the_models_task_decides(seed: int) -> None:
     """A regressor on a target of zeros and ones is judged as a regressor, also if the target looks like classes."""
     X, _, env, label = table(seed)
     y = (label == "yes").astype(float)
-    assert gather(LinearRegression().fit(X, y), X, y, env).task == "regression"
-    assert gather(LogisticRegression().fit(X, y), X, y, env).task == "binary"
-    assert gather(None, X, y, env).task == "binary"
-    assert gather(None, X, y, env, task="regression").task == "regression"
+    assert material_of(LinearRegression().fit(X, y), X, y, env).task == "regression"
+    assert material_of(LogisticRegression().fit(X, y), X, y, env).task == "binary"
+    assert material_of(None, X, y, env).task == "binary"
+    assert material_of(None, X, y, env, task="regression").task == "regression"
 
 
 def test_names(seed: int) -> None:
     X, y, env, _ = table(seed)
-    found = gather(None, X, pd.Series(y, name="gain"), pd.Series(env, name="site"))
-    assert (found.data.target_name, found.data.env_name) == ("gain", "site")
-    assert found.judged is not None
-    assert (found.judged.target_name, found.judged.env_name) == ("gain", "site")
-    found = gather(None, X, y, env, target_name="gain", env_name="site")
-    assert (found.data.target_name, found.data.env_name) == ("gain", "site")
+    for given, names in (
+        ((pd.Series(y, name="gain"), pd.Series(env, name="site")), {}),
+        ((y, env), {"target_name": "gain", "env_name": "site"}),
+    ):
+        material = material_of(None, X, *given, **names)
+        for data in (material.representation, have(material.predictions).rows, have(material.inputs)):
+            assert (data.target_name, data.env_name) == ("gain", "site")
 
 
 def test_the_users_arrays_are_left_alone(seed: int) -> None:
@@ -185,24 +205,29 @@ def test_the_users_arrays_are_left_alone(seed: int) -> None:
         np.testing.assert_array_equal(now, then)
 
 
+def scores_of(material: Material) -> np.ndarray:
+    """Scores of the head for all rows, in the user's order."""
+    data = material.representation
+    return have(material.head).scores(data.original(data.X))
+
+
 def test_outputs_of_the_head_follow_the_order_of_the_targets_classes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, env = rng.normal(size=(300, 2)), np.repeat(["a", "b"], 150)
     y = np.array(["low", "mid", "top"])[rng.integers(0, 3, 300)]
     weight, bias = rng.normal(size=(3, 2)), rng.normal(size=3)
 
-    def audited(order: list[int]) -> Any:
+    def audited(order: list[int]) -> Material:
         names = np.array(["low", "mid", "top"])[order]
         given = iv.Split(
             lambda X: X, head=iv.LinearHead(weight[order], bias[order]), task="classification", classes=names.tolist()
         )
-        return gather(given, X, y, env)
+        return material_of(given, X, y, env)
 
     plain, turned = audited([0, 1, 2]), audited([2, 0, 1])
-    np.testing.assert_allclose(plain.has["head"].weight, turned.has["head"].weight)
-    np.testing.assert_allclose(plain.has["head"].bias, turned.has["head"].bias)
-    standard = plain.data.original(plain.data.X)
-    np.testing.assert_allclose(plain.has["head"].scores(standard), X @ weight.T + bias, atol=1e-10)
+    np.testing.assert_allclose(have(plain.head).weight, have(turned.head).weight)
+    np.testing.assert_allclose(have(plain.head).bias, have(turned.head).bias)
+    np.testing.assert_allclose(scores_of(plain), X @ weight.T + bias, atol=1e-10)
 
 
 def test_a_head_for_the_first_of_two_classes_is_turned_round(seed: int) -> None:
@@ -210,22 +235,107 @@ def test_a_head_for_the_first_of_two_classes_is_turned_round(seed: int) -> None:
     X, env, y = rng.normal(size=(200, 1)), np.repeat(["a", "b"], 100), np.tile(["no", "yes"], 100)
     for classes, sign in ((["no", "yes"], 1.0), (["yes", "no"], -1.0)):
         given = iv.Split(lambda X: X, head=iv.LinearHead([[2.0]], 0.5), task="classification", classes=classes)
-        found = gather(given, X, y, env)
-        np.testing.assert_allclose(
-            found.has["head"].scores(found.data.original(found.data.X)), sign * (2 * X + 0.5), atol=1e-10
-        )
+        np.testing.assert_allclose(scores_of(material_of(given, X, y, env)), sign * (2 * X + 0.5), atol=1e-10)
 
 
 def test_without_a_model_the_head_is_the_pooled_one_and_without_a_linear_step_there_is_none(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, env = rng.normal(size=(200, 2)), np.repeat(["a", "b"], 100)
     y = X @ [1.0, -2.0] + 0.1 * rng.normal(size=200)
-    head = gather(None, X, y, env).has["head"]
+    head = have(material_of(None, X, y, env).head)
     np.testing.assert_allclose(head.weight[0] / X.std(axis=0), [1.0, -2.0], atol=0.1)
-    as_predicted = gather(iv.Split(predict=lambda X: 3 * X[:, 0]), X, y, env)
-    np.testing.assert_allclose(
-        as_predicted.has["head"].scores(as_predicted.data.original(as_predicted.data.X))[:, 0], 3 * X[:, 0]
-    )
-    no_head = gather(iv.Split(lambda X: X, lambda X: X[:, 0]), X, y, env)
-    assert "head" not in no_head.has
-    assert "not linear" in no_head.lacks["head"]
+    as_predicted = material_of(iv.Split(predict=lambda X: 3 * X[:, 0]), X, y, env)
+    np.testing.assert_allclose(scores_of(as_predicted)[:, 0], 3 * X[:, 0])
+    assert isinstance(as_predicted.trained_head, Missing)
+    no_head = material_of(iv.Split(lambda X: X, lambda X: X[:, 0]), X, y, env).head
+    assert isinstance(no_head, Missing)
+    assert "not linear" in no_head.reason
+
+
+# --- what cannot be had is known before anything is fitted ---------------------------------------------------------
+@pytest.fixture
+def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any, **options: Any) -> None:
+        raise AssertionError("a head was fitted")
+
+    for place in ("heads.fit.fit_shared", "heads.fit.fit_own", "criteria.influence.influence_index.fit_shared"):
+        monkeypatch.setattr(f"invariscope.{place}", refuse)
+
+
+@pytest.mark.usefixtures("no_fits")
+def test_a_head_of_too_many_weights_is_not_fitted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, y = rng.normal(size=(5000, 768)), np.tile(np.arange(10), 500)
+    material, subject = gather(None, Z, y, np.repeat(["a", "b"], 2500))
+    fitted = {"predictions", "probabilities", "scores", "head", "baseline", "own_heads"}
+    assert missing(material) == {*fitted, "network", "trained_head"}
+    for name in fitted - {"own_heads"}:
+        lack = material.lacks(name)
+        assert lack is not None
+        assert (
+            f"768 columns for 10 classes has 7,690 weights, and an audit fits at most {MOST_WEIGHTS:,}" in lack.reason
+        )
+    assert subject.notes == ()  # no head, so none is spoken of
+
+
+def test_a_head_is_fitted_up_to_the_limit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    env = np.repeat(["a", "b"], 20)
+    for columns, too_many in ((MOST_WEIGHTS - 1, False), (MOST_WEIGHTS, True)):
+        rows = Environments(rng.normal(size=(40, columns)), rng.normal(size=40), env)
+        assert isinstance(fittable(rows, target_of(rows)), Missing) == too_many
+
+
+def without_a_class(y: np.ndarray, env: np.ndarray) -> np.ndarray:
+    return np.where((env == "c") & (y == "no"), "yes", y)
+
+
+@pytest.mark.parametrize("kind", ["class", "constant", "rows"])
+def test_what_one_environment_lacks_leaves_out_heads_of_their_own_alone(kind: str, seed: int) -> None:
+    X, y, env, label = table(seed)
+    if kind == "rows":
+        keep = (env != "c") | (np.cumsum(env == "c") <= 6)
+        X, y, env, label = X[keep], y[keep], env[keep], label[keep]
+    target = {"class": without_a_class(label, env), "constant": np.where(env == "c", 3.0, y), "rows": y}[kind]
+    material = material_of(None, X, target, env)
+    assert isinstance(material.own_heads, Missing)
+    assert 'environment "c"' in material.own_heads.reason
+    assert material.own_heads.environments == ("c",)
+    assert missing(material) <= {"own_heads", "network", "trained_head", "probabilities"}
+
+
+def test_what_nobody_needs_is_not_fitted(no_fits: None, seed: int) -> None:
+    X, y, env, _ = table(seed)
+    material = material_of(None, X, y, env, needs={"own_heads", "target"})
+    assert {"head", "predictions", "inputs", "baseline"} <= missing(material)
+
+
+@pytest.mark.parametrize("model", [None, "linear", "pipeline", "classifier"])
+def test_rows_are_grouped_once_and_blocks_made_once_per_matrix(
+    model: str | None, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Representation, predictions and inputs are three matrices about the same rows."""
+    X, y, env, label = table(seed)
+    target = label if model == "classifier" else y
+    made = {
+        None: lambda: None,
+        "linear": lambda: LinearRegression().fit(X, y),
+        "pipeline": lambda: make_pipeline(StandardScaler(), LinearRegression()).fit(X, y),
+        "classifier": lambda: LogisticRegression().fit(X, label),
+    }[model]()
+    counts = {"groupings": 0, "matrices": 0}
+    group, block = Environments.__init__, Blocks.of
+
+    def counted_group(self: Environments, *given: Any, **options: Any) -> None:
+        counts["groupings"] += 1
+        group(self, *given, **options)
+
+    def counted_block(*given: Any) -> Blocks:
+        counts["matrices"] += 1
+        return block(*given)
+
+    monkeypatch.setattr(Environments, "__init__", counted_group)
+    monkeypatch.setattr(Blocks, "of", counted_block)
+    results = iv.audit(made, X, target, env, n_boot=99).results
+    assert {"regret", "transport_gap", "dric", "risk_variance", "worst_case", "influence_index"} <= set(results)
+    assert counts == {"groupings": 1, "matrices": 3}

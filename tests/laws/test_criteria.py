@@ -23,7 +23,8 @@ import pytest
 from scipy.stats import ks_2samp
 
 import invariscope  # noqa: F401  (registers the criteria)
-from invariscope.criteria.registry import CRITERIA, NEEDS
+from invariscope.criteria.material import KINDS, NEEDS
+from invariscope.criteria.registry import CRITERIA
 from invariscope.heads.linear_head import LinearHead
 from invariscope.rows.environments import Environments
 
@@ -480,7 +481,7 @@ def test_every_field_of_the_result_is_classified(name: str, task: str, seed: int
 def test_needs_direction_and_limits_are_declared(name: str) -> None:
     declared = CRITERIA[name]
     assert declared.needs
-    assert declared.needs <= NEEDS.keys()
+    assert declared.needs <= NEEDS
     assert declared.better in ("lower", "higher")
     for text in (declared.tells, declared.cannot_tell):
         assert text.endswith((".", "?"))
@@ -696,7 +697,7 @@ def test_rows_grouped_beforehand_give_the_same_answer(name: str, task: str, seed
             rows.predictions, Environments(rows.X, rows.y, rows.env), baseline=rows.baseline, n_boot=REFITS
         )
     else:
-        first = rows.Z if "representation" in needs else rows.predictions
+        first = rows.predictions if needs & {"predictions", *KINDS} else rows.Z
         draws = {k: DRAWS for k in ("n_boot",) if k in inspect.signature(function).parameters}
         grouped = function(Environments(first, rows.y, rows.env), **draws)
     assert_identical(answer(name, task, seed), grouped)

@@ -225,7 +225,7 @@ def build(
 def _words(monkeypatch: pytest.MonkeyPatch) -> None:
     """The criteria's own words, also for those that no test imports."""
     for name, (title, tells, cannot_tell) in WORDS.items():
-        known = registry.Criterion(name, title, print, frozenset(), "lower", tells, cannot_tell)
+        known = registry.Criterion(name, title, print, frozenset(), "lower", tells, cannot_tell, print)
         monkeypatch.setitem(registry.CRITERIA, name, known)
 
 

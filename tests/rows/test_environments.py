@@ -483,3 +483,55 @@ def test_numbers_beyond_computing_are_refused(scale: float, problem: tuple[Any, 
         InputError, match=r'target "target" holds numbers of the order of .*: multiply it by a constant'
     ):
         regret(X, y * scale, env)
+
+
+# --- the same rows with other numbers -----------------------------------------------------------------------------
+def mixed(seed: int) -> tuple[np.ndarray, Environments]:
+    rng = np.random.default_rng(seed)
+    env = rng.permutation(np.repeat(["a", "b", "c"], 20))
+    weight = rng.integers(1, 4, 60)
+    return env, Environments(rng.normal(size=(60, 2)), rng.normal(size=60), env, weight, env_name="site")
+
+
+def test_another_matrix_on_the_same_rows_is_as_if_grouped_anew(seed: int) -> None:
+    env, data = mixed(seed)
+    X = np.random.default_rng(seed + 1).normal(size=(60, 3)) + 2000
+    assert data.y is not None
+    assert data.weight is not None
+    anew = Environments(X, data.original(data.y), env, data.original(data.weight), env_name="site")
+    other = data.with_matrix(X, columns=["u", "v", "w"])
+    for name in ("X", "y", "weight", "offsets"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(anew, name))
+    np.testing.assert_array_equal(other.blocks.shift, anew.blocks.shift)
+    assert (other.columns, other.labels, other.env_name) == (("u", "v", "w"), data.labels, "site")
+    assert other.y is data.y  # shared, not grouped again
+    assert data.X.shape == (60, 2)
+    assert data.columns == ("x0", "x1")
+
+
+def test_another_matrix_is_checked_like_the_first(seed: int) -> None:
+    _, data = mixed(seed)
+    holes = np.ones((60, 1))
+    holes[7] = np.nan
+    with pytest.raises(InputError, match="1 missing values"):
+        data.with_matrix(holes)
+    with pytest.raises(InputError, match="60 rows but the other matrix has 59"):
+        data.with_matrix(np.ones((59, 1)))
+
+
+def test_other_weights_share_the_columns(seed: int) -> None:
+    _, data = mixed(seed)
+    first = np.r_[np.ones(20), np.zeros(10), np.ones(30)]
+    other = data.with_weight(first)
+    assert other.blocks is data.blocks
+    assert other.rows.tolist() == [20, 10, 20]
+    with pytest.raises(InputError, match=r'all weights are zero in site "b"'):
+        data.with_weight(np.r_[np.ones(20), np.zeros(20), np.ones(20)])
+
+
+def test_what_was_computed_from_rows_is_not_taken_for_others(seed: int) -> None:
+    _, data = mixed(seed)
+    before = data.column_squares
+    assert data.with_matrix(2 * data.original(data.X)).column_squares[:, 1:] == pytest.approx(4 * before[:, 1:])
+    assert data.weight is not None
+    assert data.with_weight(3 * data.weight).column_squares == pytest.approx(3 * before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
@@ -14,12 +14,14 @@ from invariscope.auditing.algorithm_needed import algorithm_needed
 from invariscope.auditing.material import gather
 from invariscope.auditing.record import Audit, AuditedData, Settings
 from invariscope.auditing.run import chosen_criteria, run
-from invariscope.auditing.verdict import ALPHA, MARGIN, verdict_of
-from invariscope.criteria.registry import NEEDS
+from invariscope.auditing.subject import Subject
+from invariscope.auditing.verdict import ALPHA, MARGIN, Verdict, verdict_of, verdict_without_regret
+from invariscope.criteria.material import AuditOptions, Material, Missing
 from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio
 from invariscope.ratios.estimators import estimator_of
+from invariscope.rows.resampling import generator, refuse_too_few
 
 
 def audit(
@@ -61,6 +63,9 @@ def audit(
     The representation's columns are put in units of their own spread first; only the influence index, which depends
     on units, notices.
 
+    What these rows do not allow (a head of its own for an environment of ten rows, say) leaves out the criteria that
+    need it, with the reason in ``left_out``; without a regret the state is "CANNOT TELL YET".
+
     What it cannot tell: whether an environment outside the data behaves like those inside; whether a head richer than
     a linear one would serve all; whether the target means the same everywhere.
 
@@ -69,24 +74,18 @@ def audit(
     >>> rng = np.random.default_rng(0)
     >>> X, site = rng.normal(size=(900, 3)), np.repeat(["Bern", "Oslo", "Rome"], 300)
     >>> y = X[:, 0] + (site == "Rome") * X[:, 1] + rng.normal(size=900)
-    >>> found = audit(LinearRegression().fit(X, y), X, y, site, env_name="site", n_boot=199)
-    >>> found.state, found["regret"].worst
+    >>> result = audit(LinearRegression().fit(X, y), X, y, site, env_name="site", n_boot=199)
+    >>> result.state, result["regret"].worst
     ('NOT INVARIANT', 'Rome')
-    >>> print(found.sentences[1])
+    >>> print(result.sentences[1])
     They disagree mostly about x1.
     """
     started = time.perf_counter()
-    _refuse_settings(margin, alpha)
-    if isinstance(ratio, DensityRatio):
-        raise InputError(
-            "ratio is fitted already: an audit needs the name of an estimator or a classifier, since inputs and "
-            "representation have density ratios of their own"
-        )
-    estimator_of(ratio)  # a name that nobody knows should not cost the user the wait
+    _refuse_settings(margin, alpha, ratio, n_boot, seed)
     chosen = chosen_criteria(criteria)
     with reporting(progress) as say:
         say("reading the model and the data")
-        material = gather(
+        material, subject = gather(
             model,
             X,
             y,
@@ -98,55 +97,15 @@ def audit(
             env_name=env_name,
             needs={need for criterion in chosen for need in criterion.needs},
         )
-        results: dict[str, Any] = {}
-        left_out: dict[str, str] = {}
-        for criterion in chosen:
-            missing = sorted(criterion.needs - material.has.keys())
-            if missing:
-                reason = material.lacks.get(missing[0])
-                left_out[criterion.name] = reason or f"needs {NEEDS[missing[0]]}"
-                continue
-            say(f"computing {criterion.title} for {len(material.data)} environments")
-            try:
-                results[criterion.name] = run(criterion, material, ratio, n_boot, seed)
-            except InputError as error:
-                if criterion.name == "regret":  # without it there is no verdict
-                    raise
-                left_out[criterion.name] = str(error)
-            except RuntimeError as error:  # torch's own words about a module of the user's
-                if "network" not in criterion.needs:
-                    raise
-                left_out[criterion.name] = f"the network cannot be followed by gradients ({str(error).splitlines()[0]})"
-    overlap = next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None)
-    verdict = verdict_of(
-        results["regret"],
-        margin=margin,
-        alpha=alpha,
-        env_name=material.data.env_name,
-        target_name=material.data.target_name,
-        overlap=overlap,
-        learned=material.learned,
-        trained_by=material.trained_with.name,
-    )
+        results, left_out = run(chosen, material, AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio), say)
+    verdict = _verdict(results, left_out, material, subject, margin, alpha)
     return Audit(
         state=verdict.state,
         headline=verdict.headline,
         sentences=verdict.sentences,
         results=results,
-        left_out=left_out,
-        data=AuditedData(
-            rows=len(material.data.X),
-            labels=material.data.labels,
-            sizes=tuple(int(n) for n in material.data.sizes),
-            columns=material.data.columns,
-            task=material.task,
-            classes=material.data.classes or (),
-            target_name=material.data.target_name,
-            env_name=material.data.env_name,
-            representation=material.representation,
-            head=f"linear head, {'squared loss' if material.task == 'regression' else 'log-loss'}",
-            model=material.model,
-        ),
+        left_out={name: missing.reason for name, missing in left_out.items()},
+        data=_audited_data(material, subject),
         settings=Settings(
             seed=seed,
             n_boot=n_boot,
@@ -157,29 +116,79 @@ def audit(
             seconds=time.perf_counter() - started,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         ),
-        notes=material.notes,
+        notes=subject.notes,
         algorithm=algorithm_needed(
             results.get("influence_index"),
             verdict.state,
             alpha=alpha,
             margin=margin,
-            env_name=material.data.env_name,
+            env_name=material.representation.env_name,
             trained_by=material.trained_with.name,
         ),
+        could_drop=left_out["regret"].environments if "regret" in left_out else (),
     )
 
 
-def _refuse_settings(margin: Any, alpha: Any) -> None:
+def _verdict(
+    results: Mapping[str, Any],
+    left_out: Mapping[str, Missing],
+    material: Material,
+    subject: Subject,
+    margin: float,
+    alpha: float,
+) -> Verdict:
+    rows = material.representation
+    if "regret" in left_out:
+        return verdict_without_regret(left_out["regret"].reason, len(rows), rows.env_name)
+    return verdict_of(
+        results["regret"],
+        margin=margin,
+        alpha=alpha,
+        env_name=rows.env_name,
+        target_name=rows.target_name,
+        overlap=next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None),
+        learned=subject.learned,
+        trained_by=material.trained_with.name,
+    )
+
+
+def _audited_data(material: Material, subject: Subject) -> AuditedData:
+    rows = material.representation
+    return AuditedData(
+        rows=len(rows.X),
+        labels=rows.labels,
+        sizes=tuple(int(n) for n in rows.sizes),
+        columns=subject.columns,
+        task=material.task,
+        classes=rows.classes or (),
+        target_name=rows.target_name,
+        env_name=rows.env_name,
+        representation=subject.representation,
+        head=f"linear head, {'squared loss' if material.task == 'regression' else 'log-loss'}",
+        model=subject.model,
+    )
+
+
+def _refuse_settings(margin: Any, alpha: Any, ratio: Any, n_boot: int, seed: int) -> None:
+    """What is wrong with the settings should not cost the user the wait."""
     for name, value, most in (("margin", margin, math.inf), ("alpha", alpha, 1.0)):
         if not isinstance(value, int | float) or not 0 < value < most:
             raise InputError(f"{name} is {value!r}: give a share above 0, such as 0.02 for 2 %")
+    if isinstance(ratio, DensityRatio):
+        raise InputError(
+            "ratio is fitted already: an audit needs the name of an estimator or a classifier, since inputs and "
+            "representation have density ratios of their own"
+        )
+    estimator_of(ratio)
+    refuse_too_few(2, n_boot)
+    generator(seed)
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in ("invariscope", "numpy", "scipy", "scikit-learn", "pandas"):
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions

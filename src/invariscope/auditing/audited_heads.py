@@ -1,13 +1,29 @@
-"""A model's own head as an audit needs it: in the order of the target's classes, for standardised columns."""
+"""The head an audit looks at: a model's own, in the order of the target's classes and for standardised columns."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from invariscope.criteria.material import Have, Missing
 from invariscope.heads.linear_head import LinearHead
 from invariscope.models.splits import Split
 from invariscope.rows.arrays import Floats
 from invariscope.rows.targets import Target
+
+
+def heads_of_model(
+    split_model: Split, target: Target, centre: Floats, scale: Floats
+) -> tuple[Have[LinearHead], Have[LinearHead]]:
+    """The last step of the model, and the linear map from its representation to its predictions."""
+    trained = split_model.head
+    if trained is not None:
+        head = rescaled(ordered(trained, split_model, target), centre, scale)
+        return head, head
+    not_linear = Missing("the last step is not linear")
+    if split_model.level == "prediction" and split_model.probabilistic:
+        return not_linear, rescaled(ordered(as_they_are(split_model, target), split_model, target), centre, scale)
+    why = not_linear.reason if split_model.predicts else "none was given"
+    return Missing(why), Missing(f"needs a linear head; {why}")
 
 
 def ordered(head: LinearHead, parts: Split, target: Target) -> LinearHead:

@@ -17,6 +17,7 @@ from invariscope.wording import LOSS_NAMES
 if TYPE_CHECKING:
     from invariscope.auditing.record import Audit
 
+OF_REGRET = ("regret", "regret-low", "p", "explained")
 NUMERIC = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _FORM = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\s*(<=|>=|==|!=|<|>|=)\s*([^<>=!\s][^<>=!]*)")
 
@@ -88,7 +89,7 @@ def _condition(text: str) -> Condition:
 
 
 def _quantity(name: str, text: str) -> str:
-    for known in ("regret", "regret-low", "p", "explained", "influence-p", *CRITERIA):
+    for known in (*OF_REGRET, "influence-p", *CRITERIA):
         if name.replace("_", "-") == known.replace("_", "-"):
             return known
     others = ", ".join(criterion for criterion in CRITERIA if criterion != "regret")
@@ -99,26 +100,27 @@ def _quantity(name: str, text: str) -> str:
 
 
 def _value(condition: Condition, audit: Audit) -> tuple[float, str]:
-    regret = audit["regret"]
-    worst = f"the largest regret, in {regret.worst},"
+    name = "influence_index" if condition.quantity == "influence-p" else condition.quantity
+    name = "regret" if name in OF_REGRET else name
+    if name not in audit.results:
+        reason = audit.left_out.get(name, "it was not computed")
+        raise InputError(f"{condition} cannot be judged: {reason}")
+    result = audit.results[name]
     match condition.quantity:
         case "regret":
-            return regret.per_environment[regret.worst].value, worst
+            return result.per_environment[result.worst].value, f"the largest regret, in {result.worst},"
         case "regret-low":
-            return regret.worst_interval[0], f"the lower end of {worst}"
+            return result.worst_interval[0], f"the lower end of the largest regret, in {result.worst},"
         case "p":
-            return regret.pvalue, "p"
+            return result.pvalue, "p"
         case "explained":
-            return regret.explained, "the share the shared head explains"
-        case "influence-p" if "influence_index" in audit.results:
-            return audit["influence_index"].pvalue, "p of the influence index"
-        case "worst_case" if "worst_case" in audit.results:
-            return audit["worst_case"].value, f"the worst-case {LOSS_NAMES[audit['worst_case'].of]} at half of R"
-        case name if name in audit.results:
-            return audit.results[name].value, CRITERIA[name].title
-        case name:
-            reason = audit.left_out.get("influence_index" if name == "influence-p" else name, "it was not computed")
-            raise InputError(f"{condition} cannot be judged: {reason}")
+            return result.explained, "the share the shared head explains"
+        case "influence-p":
+            return result.pvalue, "p of the influence index"
+        case "worst_case":
+            return result.value, f"the worst-case {LOSS_NAMES[result.of]} at half of R"
+        case _:
+            return result.value, CRITERIA[name].title
 
 
 def _slug(words: str) -> str:

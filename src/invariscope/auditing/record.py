@@ -55,7 +55,8 @@ class Audit:
 
     ``results`` maps criteria to results, and ``audit["regret"]`` is short for ``audit.results["regret"]``;
     ``left_out`` says which criteria could not be computed, and why. ``algorithm`` answers whether an algorithm for
-    unseen environments (OOD) is needed, from the influence index.
+    unseen environments (OOD) is needed, from the influence index. ``could_drop`` are the environments without which
+    the regret could be had, where it is left out.
     """
 
     state: str
@@ -67,6 +68,7 @@ class Audit:
     settings: Settings
     notes: tuple[str, ...] = field(default=())
     algorithm: str = ""
+    could_drop: tuple[Hashable, ...] = ()
 
     @property
     def verdict(self) -> str:

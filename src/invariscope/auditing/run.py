@@ -1,16 +1,13 @@
-"""All criteria in one place: which of them an audit computes, and how each is called. Importing one registers it."""
+"""All criteria in one place: which of them an audit computes, and what comes of it. Importing one registers it."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from invariscope.auditing.material import Material
 from invariscope.criteria.dric.dric import dric  # noqa: F401
 from invariscope.criteria.influence.influence_index import influence_index  # noqa: F401
+from invariscope.criteria.material import AuditOptions, Material, Missing
 from invariscope.criteria.predictions.calibration_variance import calibration_variance  # noqa: F401
 from invariscope.criteria.predictions.irm_penalty import irm_penalty  # noqa: F401
 from invariscope.criteria.predictions.risk_variance import risk_variance  # noqa: F401
@@ -21,7 +18,7 @@ from invariscope.criteria.transport.transport_gap import transport_gap  # noqa: 
 from invariscope.criteria.worst_case.worst_case import worst_case  # noqa: F401
 from invariscope.criteria.worst_case.worst_case_in_inputs import worst_case_in_inputs  # noqa: F401
 from invariscope.errors import InputError
-from invariscope.results import Result
+from invariscope.progress import Say
 
 
 def chosen_criteria(names: str | Sequence[str] | None) -> list[Criterion]:
@@ -37,46 +34,27 @@ def chosen_criteria(names: str | Sequence[str] | None) -> list[Criterion]:
     return [CRITERIA[name] for name in dict.fromkeys(("regret", *names))]
 
 
-def run(criterion: Criterion, material: Material, ratio: Any, n_boot: int, seed: int) -> Result:
-    """Call a criterion with what its signature asks for: the first argument by its needs, options by their names."""
-    loss: Any = material.task if "representation" in criterion.needs else material.loss
-    if "head" in criterion.needs:
-        loss = ["squared"] if material.task == "regression" else ["zero_one", "log_loss", "hinge"]
-    offered = {
-        "task": material.task,
-        "loss": loss,
-        "ratio": ratio,
-        "n_boot": n_boot,
-        "seed": seed,
-        "head": material.head,
-        "baseline": material.has.get("baseline"),
-        "classes": material.has["target"].classes or None,
-        "penalty": material.trained_with.penalty,
-        "penalty_weight": material.trained_with.weight,
-    }
-    parameters = inspect.signature(criterion.function).parameters
-    options = {name: value for name, value in offered.items() if name in parameters}
-    if criterion.name == "dric":
-        del options["n_boot"]  # it has a budget of its own
-    result: Result
-    if "inputs" in criterion.needs:
-        result = criterion.function(material.has["predictions"], material.has["inputs"], **options)
-    elif "network" in criterion.needs:
-        options |= {"loss": "squared" if material.task == "regression" else "log_loss", "classes": None}
-        result = criterion.function(material.has["network"], material.has["raw inputs"], _labels(material), **options)
-    elif "head" in criterion.needs:
-        result = criterion.function(**options | {"head": material.has["head"], "Z": material.full})
-    elif "head" in options:
-        result = criterion.function(material.full, **options)
-    elif "representation" in criterion.needs:
-        result = criterion.function(material.has["representation"], **options)
-    else:
-        result = criterion.function(material.judged, **options)
-    return result
-
-
-def _labels(material: Material) -> Any:
-    """The target in the user's row order and in the user's own labels."""
-    target = material.has["target"]
-    values = material.data.original(target.values)
-    return values if target.task == "regression" else np.array(target.classes)[values.astype(np.intp)]
+def run(
+    criteria: Sequence[Criterion], material: Material, options: AuditOptions, say: Say
+) -> tuple[dict[str, Any], dict[str, Missing]]:
+    """Results of the criteria that can be had, and the reasons for those that cannot, both by name."""
+    results: dict[str, Any] = {}
+    left_out: dict[str, Missing] = {}
+    for criterion in criteria:
+        reasons = [reason for need in sorted(criterion.needs) if (reason := material.lacks(need)) is not None]
+        if reasons:
+            left_out[criterion.name] = reasons[0]
+            continue
+        say(f"computing {criterion.title} for {len(material.representation)} environments")
+        try:
+            results[criterion.name] = criterion.call(material, options)
+        except InputError as error:
+            if criterion.name == "regret":  # whether it can be had was asked before: the input itself is bad
+                raise
+            left_out[criterion.name] = Missing(str(error), error.environments)
+        except RuntimeError as error:  # torch's own words about a module of the user's
+            if "network" not in criterion.needs:
+                raise
+            why = f"the network cannot be followed by gradients ({str(error).splitlines()[0]})"
+            left_out[criterion.name] = Missing(why)
+    return results, left_out

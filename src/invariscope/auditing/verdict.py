@@ -81,8 +81,7 @@ def verdict_of(
     ``trained_by`` is the objective the model was trained with, where that is known.
     """
     state = state_of(regret, margin, alpha)
-    count = len(regret.labels)
-    everywhere = f"{'both' if count == 2 else f'all {count}'} {plural(env_name)}"
+    everywhere = _everywhere(len(regret.labels), env_name)
     p = pvalue(regret.pvalue, len(regret.null))
     headline = {
         NOT_INVARIANT: f"One head does not serve {everywhere} ({p}).",
@@ -109,6 +108,19 @@ def verdict_of(
     return Verdict(state, headline, tuple(sentences))
 
 
+def verdict_without_regret(reason: str, count: int, env_name: str = "environment") -> Verdict:
+    """The verdict where the regret cannot be had; ``reason`` says why and ends with a sentence on the remedy."""
+    why, _, remedy = reason.rpartition(". ")
+    sentences = [f"{why[0].upper()}{why[1:]}.", f"Next: {remedy[0].lower()}{remedy[1:]}"] if why else [reason]
+    everywhere = _everywhere(count, env_name)
+    headline = f"Whether one head serves {everywhere} is not known: they cannot be given heads of their own."
+    return Verdict(CANNOT_TELL, headline, tuple(sentences))
+
+
+def _everywhere(count: int, env_name: str) -> str:
+    return f"{'both' if count == 2 else f'all {count}'} {plural(env_name)}"
+
+
 def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
     """The environment that keeps the question open, and about how many more rows, there and elsewhere, would settle it.
 
@@ -118,10 +130,10 @@ def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
     known = _known(regret)
     if not known:
         return regret.worst, math.inf
-    label, found = max(known.items(), key=lambda item: item[1].interval[1])
-    low = min(found.interval[0], regret.worst_interval[0])  # the verdict's lower end, adjusted for the search
-    reach = found.interval[1] - found.value if found.value < margin else found.value - low
-    distance = abs(found.value - margin)
+    label, widest = max(known.items(), key=lambda item: item[1].interval[1])
+    low = min(widest.interval[0], regret.worst_interval[0])  # the verdict's lower end, adjusted for the search
+    reach = widest.interval[1] - widest.value if widest.value < margin else widest.value - low
+    distance = abs(widest.value - margin)
     factor = (reach / distance) ** 2 if distance > 0 else math.inf
     # environments count alike in the shared head, so a small one brings its noise into everyone's regret
     fewest = int(np.argmin(regret.rows))
@@ -134,7 +146,7 @@ def rows_needed(regret: RegretResult, margin: float) -> tuple[object, float]:
 
 def _known(regret: RegretResult) -> dict[Hashable, Estimate]:
     """Environments whose regret could be computed."""
-    return {label: found for label, found in regret.per_environment.items() if not math.isnan(found.value)}
+    return {label: one for label, one in regret.per_environment.items() if not math.isnan(one.value)}
 
 
 def _who(regret: RegretResult) -> str:
@@ -197,47 +209,11 @@ def _next(
     learned: bool,
     trained_by: str,
 ) -> str:
-    apart = ""
-    if overlap is not None:
-        alone = [label for label, word in zip(overlap.labels, overlap.verdicts, strict=True) if word == "none"]
-        if len(alone) == len(overlap.labels):
-            apart = f"the {plural(env_name)} hardly overlap"
-        elif alone:
-            verb = "hardly overlaps" if len(alone) == 1 else "hardly overlap"
-            apart = f"{listed([quoted(label) for label in alone])} {verb} with the rest"
+    apart = _apart(overlap, env_name)
     if state == NOT_INVARIANT:
-        worst = quoted(odd_one_out(regret))
-        names = [name for name in driving_columns(regret, 1) if name != regret.columns[-1] and not learned]
-        look = f"look at how {names[0]} is recorded in {worst}" if names else f"find out what sets {worst} apart"
-        if apart:
-            return (
-                f"Next: {look}; {apart}, so compare like with like (restrict or reweight "
-                "rows) before you train an invariant model."
-            )
-        then = "if it is right," if names else "then"
-        how = "train an invariant model (invariscope train --objective vrex)"
-        if trained_by != "erm":
-            how = f"train with a larger penalty or another objective than {trained_by}"
-        return f"Next: {look}; {then} {how} or keep a head per {env_name}."
+        return _next_if_not_invariant(regret, env_name, apart, learned, trained_by)
     if state == CANNOT_TELL:
-        known = _known(regret)
-        unknown = [label for label in regret.labels if label not in known]
-        if unknown and not regret.worst_interval[1] >= margin:  # what is known is settled, or nothing is known
-            return (
-                f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; look for a column that gives "
-                "the target away, and audit rows that no model was trained on, and more of them."
-            )
-        label, rows = rows_needed(regret, margin)
-        place = quoted(label)
-        vague = max(known.items(), key=lambda item: item[1].interval[1])
-        if math.isinf(rows) or vague[1].interval[1] > UNKNOWN:
-            if vague[1].interval[1] > VAGUE * margin:
-                return (
-                    f"Next: too few rows for so many columns leave the cost to {quoted(vague[0])} anywhere between "
-                    f"{_range(vague[1])}; use fewer columns, or merge it with another {env_name}."
-                )
-            return f"Next: {place} sits at the margin, where more rows will hardly settle it; another {env_name} may."
-        return f"Next: about {round_up(rows):,} more rows in {place}, and as many elsewhere, would settle it."
+        return _next_if_unsettled(regret, margin, env_name)
     if apart:
         return (
             f"Next: {apart}, so a shared head extrapolates there; collect "
@@ -247,6 +223,55 @@ def _next(
         f"Next: this speaks for the {plural(env_name)} in the data; collect more, and different ones, before you "
         "rely on it elsewhere."
     )
+
+
+def _apart(overlap: Overlap | None, env_name: str) -> str:
+    """Which environments hardly overlap with others, as a clause; "" where all do."""
+    verdicts = () if overlap is None else zip(overlap.labels, overlap.verdicts, strict=True)
+    alone = [label for label, word in verdicts if word == "none"]
+    if overlap is None or not alone:
+        return ""
+    if len(alone) == len(overlap.labels):
+        return f"the {plural(env_name)} hardly overlap"
+    verb = "hardly overlaps" if len(alone) == 1 else "hardly overlap"
+    return f"{listed([quoted(label) for label in alone])} {verb} with the rest"
+
+
+def _next_if_not_invariant(regret: RegretResult, env_name: str, apart: str, learned: bool, trained_by: str) -> str:
+    worst = quoted(odd_one_out(regret))
+    names = [name for name in driving_columns(regret, 1) if name != regret.columns[-1] and not learned]
+    look = f"look at how {names[0]} is recorded in {worst}" if names else f"find out what sets {worst} apart"
+    if apart:
+        return (
+            f"Next: {look}; {apart}, so compare like with like (restrict or reweight "
+            "rows) before you train an invariant model."
+        )
+    then = "if it is right," if names else "then"
+    how = "train an invariant model (invariscope train --objective vrex)"
+    if trained_by != "erm":
+        how = f"train with a larger penalty or another objective than {trained_by}"
+    return f"Next: {look}; {then} {how} or keep a head per {env_name}."
+
+
+def _next_if_unsettled(regret: RegretResult, margin: float, env_name: str) -> str:
+    known = _known(regret)
+    unknown = [label for label in regret.labels if label not in known]
+    if unknown and not regret.worst_interval[1] >= margin:  # what is known is settled, or nothing is known
+        return (
+            f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; look for a column that gives "
+            "the target away, and audit rows that no model was trained on, and more of them."
+        )
+    label, rows = rows_needed(regret, margin)
+    vaguest, estimate = max(known.items(), key=lambda item: item[1].interval[1])
+    high = estimate.interval[1]
+    if math.isfinite(rows) and high <= UNKNOWN:
+        return f"Next: about {round_up(rows):,} more rows in {quoted(label)}, and as many elsewhere, would settle it."
+    if high > VAGUE * margin:
+        return (
+            f"Next: too few rows for so many columns leave the cost to {quoted(vaguest)} anywhere between "
+            f"{_range(estimate)}; use fewer columns, or merge it with another {env_name}."
+        )
+    return f"Next: {quoted(label)} sits at the margin, where more rows will hardly settle it; another {env_name} may."
 
 
 def _range(estimate: Estimate) -> str:

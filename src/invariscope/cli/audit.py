@@ -128,7 +128,7 @@ def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -
     from dataclasses import replace
 
     from invariscope.auditing.audit import audit
-    from invariscope.reading.dropped_environments import with_remedy
+    from invariscope.reading.dropped_environments import remedy_for, with_remedy
 
     with warnings.catch_warnings(), with_remedy(rows.env, options):
         # a model fitted on a bare array is given the table all the same: the report wants the names
@@ -141,7 +141,8 @@ def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -
             env_name=rows.env_name,
             **settings,
         )
-    return replace(audited, notes=(*rows.notes, *audited.notes))
+    sentences = (*audited.sentences, *filter(None, [remedy_for(audited.could_drop, rows.env, options)]))
+    return replace(audited, notes=(*rows.notes, *audited.notes), sentences=sentences)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One decorator makes a function a criterion: what it needs, which way is better, what it can and cannot tell."""
+"""One decorator makes a function a criterion: what it needs, how an audit calls it, what it can and cannot tell."""
 
 from __future__ import annotations
 
@@ -6,25 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from invariscope.criteria.material import NEEDS, AuditOptions, Material
+from invariscope.results import Result
 
-#: What a criterion may ask for. `audit` runs a criterion when it has all of its needs, and says so when it has not.
-NEEDS = {
-    "representation": "a representation (a model that can be split, or columns used as features)",
-    "inputs": "numeric inputs",
-    "target": "the target",
-    "predictions": "predictions",
-    "probabilities": "class probabilities",
-    "scores": "predictions on a scale: numbers or class probabilities, not votes",
-    "baseline": "a baseline predictor",
-    "head": "a linear head: a model whose last step is linear",
-    "network": "a torch model, through which gradients can be taken",
-}
+Function = TypeVar("Function", bound=Callable[..., Any])
+Call = Callable[[Material, AuditOptions], Result]
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A registered criterion."""
+    """A registered criterion; ``call`` runs it on what an audit has."""
 
     name: str
     title: str
@@ -33,26 +24,28 @@ class Criterion:
     better: str
     tells: str
     cannot_tell: str
+    call: Call
 
 
 CRITERIA: dict[str, Criterion] = {}
 
 
 def criterion(
-    *, title: str, needs: set[str], better: str, tells: str, cannot_tell: str
+    *, title: str, needs: set[str], better: str, tells: str, cannot_tell: str, call: Call
 ) -> Callable[[Function], Function]:
     """Register a function under its own name.
 
-    ``needs`` are keys of :data:`NEEDS`; ``better`` is "lower" or "higher"; ``tells`` and ``cannot_tell`` are one
-    sentence each, shown to the user beside the number.
+    ``needs`` are fields of :class:`~invariscope.criteria.material.Material`, or kinds of predictions; ``better`` is
+    "lower" or "higher"; ``tells`` and ``cannot_tell`` are one sentence each, shown to the user beside the number;
+    ``call`` takes the material, which has all of the needs, and the options of the audit.
     """
-    unknown = needs - NEEDS.keys()
+    unknown = needs - NEEDS
     if unknown or better not in ("lower", "higher"):
-        raise ValueError(f"unknown needs {sorted(unknown)} or direction {better!r}")
+        raise ValueError(f"unknown needs {sorted(unknown)} or direction {better!r}: needs are {sorted(NEEDS)}")
 
     def register(function: Function) -> Function:
         name = function.__name__
-        CRITERIA[name] = Criterion(name, title, function, frozenset(needs), better, tells, cannot_tell)
+        CRITERIA[name] = Criterion(name, title, function, frozenset(needs), better, tells, cannot_tell, call)
         return function
 
     return register

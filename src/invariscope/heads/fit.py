@@ -127,27 +127,15 @@ def fit_shared(
     )
 
 
-def pooled_head(data: Environments, target: Target) -> LinearHead:
-    """The head fitted by ERM, every row counting the same, in the user's own columns."""
-    theta = _pooled(data, target)
-    return LinearHead(theta[:, 1:], theta[:, 0] - theta[:, 1:] @ data.blocks.shift)
-
-
-def pooled_scores(data: Environments, target: Target) -> Floats:
-    """Scores (n, n_scores) of :func:`pooled_head`, in the stored row order."""
-    theta = _pooled(data, target)
-    outputs = len(theta)
-    scores = np.empty((len(data.X), outputs))
+def pooled_head(data: Environments, target: Target) -> tuple[LinearHead, Floats]:
+    """The head fitted by ERM, every row counting the same, in the user's own columns; and its scores (n, n_scores), in
+    the stored row order."""
+    shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
+    theta: Floats = shared.theta[0].reshape(loss_of(target).n_scores, -1)  # intercepts first
+    scores = np.empty((len(data.X), len(theta)))
     for block, design in data.blocks.designs(slice(0, len(data.X))):
         scores[block] = design @ theta.T
-    return scores
-
-
-def _pooled(data: Environments, target: Target) -> Floats:
-    """(n_scores, p) coefficients of the pooled head, intercepts first."""
-    shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
-    theta: Floats = shared.theta[0].reshape(loss_of(target).n_scores, -1)
-    return theta
+    return LinearHead(theta[:, 1:], theta[:, 0] - theta[:, 1:] @ data.blocks.shift), scores
 
 
 def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.heads.fit import pooled_scores
+from invariscope.heads.fit import pooled_head
 from invariscope.objectives.objective import Objective
 from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import Units
@@ -56,7 +56,7 @@ def linear_scores(
     data = Environments(_pooled(rows), values, _codes(rows))
     data = Environments(Units.of(data, svd).apply(data.X), values, _codes(rows))
     classes = () if task == "regression" else tuple(range(max(int(values.max()) + 1, 2)))
-    return _split(pooled_scores(data, Target(task, values, classes)), rows)
+    return _split(pooled_head(data, Target(task, values, classes))[1], rows)
 
 
 def checked_log_densities(log_densities: Sequence[Tensor] | None, logits: Sequence[Tensor]) -> list[Tensor]:

@@ -71,14 +71,15 @@ def with_remedy(env: pd.Series, options: ReadOptions) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{error}{_remedy(error.environments, env, options)}") from error
+        raise InputError(" ".join(filter(None, [str(error), remedy_for(error.environments, env, options)]))) from error
 
 
-def _remedy(labels: Sequence[Hashable], env: pd.Series, options: ReadOptions) -> str:
+def remedy_for(labels: Sequence[Hashable], env: pd.Series, options: ReadOptions) -> str:
+    """How to leave out these environments, or to group them; nothing where there are none."""
     if not labels:
         return ""
     spell = options.spell
     proposed = {"numbers": PROPOSED, "dates": "month"}.get(kind_of(env)) if options.bins is None else None
     grouped = "" if proposed is None else f"; to group the values of {options.env}, pass {spell('env_bins', proposed)}"
     what = "it" if len(labels) == 1 else "all of these"
-    return f" To drop {what}, pass {spell('drop_env', [str(label) for label in labels])}{grouped}."
+    return f"To drop {what}, pass {spell('drop_env', [str(label) for label in labels])}{grouped}."

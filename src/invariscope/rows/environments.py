@@ -59,13 +59,12 @@ class Environments:
     ) -> None:
         if env is None:
             raise InputError("no environments given: pass env=, one label per row (the site, year, camera, ...)")
-        matrix, found_columns = matrix_of(X)
-        self.columns = found_columns if columns is None else tuple(columns)
+        matrix, own_columns = matrix_of(X)
         n = len(matrix)
         if n == 0 or matrix.shape[1] == 0:
             raise InputError(f"X is empty: it has {n} rows and {matrix.shape[1]} columns")
-        env_values, found_name = column_of_labels(env, "env")
-        self.env_name = env_name or found_name or "environment"
+        env_values, own_env_name = column_of_labels(env, "env")
+        self.env_name = env_name or own_env_name or "environment"
         self.target_name = target_name or "target"
         _same_length(n, len(env_values), "env")
         self.labels, codes = _encode_environments(env_values, self.env_name)
@@ -77,21 +76,22 @@ class Environments:
         self.classes: tuple[Any, ...] | None = None
         self.y: Array | None = None
         if y is not None:
-            values, found_target = vector_of(y, target_name or "y")
-            self.target_name = target_name or found_target or "target"
+            values, own_target_name = vector_of(y, target_name or "y")
+            self.target_name = target_name or own_target_name or "target"
             _same_length(n, len(values), self.target_name)
             values, self.classes = _encode_target(values, self.target_name)
             self.y = self._grouped(values)
         self.weight: Floats | None = None
         if weight is not None:
             self.weight = self._grouped(checked_weights(weight, n))
-            if np.any(self.rows <= 0):
-                empty = self.labels[int(np.argmax(self.rows <= 0))]
-                raise InputError(f"all weights are zero in {self.name(empty)}: drop it or mend the weights")
+            self._refuse_empty()
+        self._hold(matrix, own_columns if columns is None else tuple(columns))
 
-        rows = Blocks.of(self._grouped(matrix), self.offsets)
-        self.X: Array = rows.matrix
-        self.blocks = rows
+    def _hold(self, matrix: Array, columns: tuple[str, ...]) -> None:
+        """Columns of numbers, in the user's row order, as what is known of every row."""
+        self.columns = columns
+        self.blocks = Blocks.of(self._grouped(matrix), self.offsets)
+        self.X: Array = self.blocks.matrix
         self._refuse_missing()
 
     @classmethod
@@ -102,6 +102,32 @@ class Environments:
         if y is not None or env is not None or weight is not None:
             raise InputError("Environments already hold y, env and weight: pass them alone")
         return X
+
+    def with_matrix(self, X: Any, columns: Sequence[str] | None = None) -> Environments:
+        """Other columns for the same rows, in the user's row order: who is where, target and weights are shared.
+
+        >>> data = Environments(np.zeros((4, 1)), [1, 2, 3, 4], list("baba"))
+        >>> data.with_matrix([[10], [20], [30], [40]])["a"].X.ravel().tolist()
+        [20, 40]
+        """
+        matrix, own_columns = matrix_of(X)
+        _same_length(len(self.X), len(matrix), "the other matrix")
+        other = self._with("labels", "offsets", "order", "classes", "y", "weight", "env_name", "target_name")
+        other._hold(matrix, own_columns if columns is None else tuple(columns))
+        return other
+
+    def with_weight(self, weight: Floats) -> Environments:
+        """The same rows, columns and blocks under other weights, given in the stored row order."""
+        other = self._with("labels", "offsets", "order", "classes", "y", "env_name", "target_name", "columns", "blocks")
+        other.X, other.weight = self.X, weight
+        other._refuse_empty()
+        return other
+
+    def _with(self, *shared: str) -> Environments:
+        """Environments that share some attributes, and nothing that was computed from the others."""
+        other = object.__new__(Environments)
+        other.__dict__.update({name: self.__dict__[name] for name in shared})
+        return other
 
     # --- what is in here -------------------------------------------------------------------------------------------
     @property
@@ -198,6 +224,11 @@ class Environments:
         return out
 
     # --- validation ---------------------------------------------------------------------------------------------------
+    def _refuse_empty(self) -> None:
+        if np.any(self.rows <= 0):
+            empty = self.labels[int(np.argmax(self.rows <= 0))]
+            raise InputError(f"all weights are zero in {self.name(empty)}: drop it or mend the weights")
+
     def _refuse_missing(self) -> None:
         suspicious = self.blocks.columns_not_finite()
         if suspicious.size == 0:

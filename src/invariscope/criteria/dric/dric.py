@@ -10,6 +10,7 @@ import numpy as np
 from invariscope.criteria.dric.information_bound import information_bound
 from invariscope.criteria.dric.resampling import Sampler, Side, resample
 from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.models.outputs import prediction_columns
@@ -29,6 +30,11 @@ FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is report
 CELLS = 1.5e5  # rows × columns × environments up to which all resamples are drawn by default
 
 
+def _from_material(material: Material, options: AuditOptions) -> DricResult:
+    predictions, inputs = have(material.predictions).values, have(material.inputs)
+    return dric(predictions, inputs, baseline=have(material.baseline), ratio=options.ratio, seed=options.seed)
+
+
 @criterion(
     title="DRIC as published",
     needs={"predictions", "inputs", "baseline"},
@@ -38,6 +44,7 @@ CELLS = 1.5e5  # rows × columns × environments up to which all resamples are d
         "Invariance: with the true density ratio it is 0 for every predictor; what is left is the error of the "
         "estimated ratio times the size of the predictions. Shrinking predictions by 10 divides it by 100."
     ),
+    call=_from_material,
 )
 def dric(
     predictions: Any,

@@ -23,6 +23,7 @@ from invariscope.criteria.influence.row_derivatives import (
 )
 from invariscope.criteria.influence.solution import Options, Solution, result_of
 from invariscope.criteria.influence.structured import structured
+from invariscope.criteria.material import AuditOptions, Material, Missing, fittable, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.heads.fit import evaluate, fit_shared, score_covariances, theta_of
@@ -39,12 +40,28 @@ INTERCEPT = "(intercept)"
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
 
 
+def _from_material(material: Material, options: AuditOptions) -> InfluenceResult:
+    head = material.trained_head
+    if isinstance(head, Missing):
+        have(fittable(material.representation, material.target))  # one will be fitted
+    return influence_index(
+        material.representation,
+        head=None if isinstance(head, Missing) else head,
+        task=material.task,
+        penalty=material.trained_with.penalty,
+        penalty_weight=material.trained_with.weight,
+        n_boot=options.n_boot,
+        seed=options.seed,
+    )
+
+
 @criterion(
     title="Influence index",
     needs={"representation", "target"},
     better="lower",
     tells="Whether environments pull the top model apart more than random ones would: is an OOD algorithm needed?",
     cannot_tell="How much loss that costs; its value depends on units, so compare it with its own shuffles only.",
+    call=_from_material,
 )
 def influence_index(
     Z: Any,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
 
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, TAIL, estimates, quadratic_interval
 from invariscope.criteria.predictions.risks import predictions_for
 from invariscope.criteria.registry import criterion
@@ -23,6 +24,10 @@ FAR_FROM_ZERO = 8.0  # standard deviations from which |normal| is the normal its
 BISECTIONS = 50  # 2⁻⁵⁰ of the range 0..1 is rounding error
 
 
+def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
+    return calibration_variance(have(material.predictions).rows, task=material.task)
+
+
 @criterion(
     title="Variance of the calibration error",
     needs={"probabilities", "target"},
@@ -30,6 +35,7 @@ BISECTIONS = 50  # 2⁻⁵⁰ of the range 0..1 is rounding error
     tells="Whether stated probabilities are equally trustworthy in every environment.",
     cannot_tell="Whether predictions are any good (stating the overall share everywhere is calibrated), nor "
     "differences that average out within a bin.",
+    call=_from_material,
 )
 def calibration_variance(
     predictions: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import (
     EnvironmentMeans,
     environment_means,
@@ -24,6 +25,10 @@ from invariscope.rows.targets import Target, target_of
 FORMS = ("square", "split")
 
 
+def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
+    return irm_penalty(have(material.predictions).rows, task=material.task)
+
+
 @criterion(
     title="IRMv1 penalty",
     needs={"scores", "target"},
@@ -31,6 +36,7 @@ FORMS = ("square", "split")
     tells="Whether some environment would gain by scaling all predictions (or logits) up or down.",
     cannot_tell="Any difference that a common factor cannot mend; and it depends on the scale of the predictions, "
     "so that predictions shrunk to nothing have no penalty at all.",
+    call=_from_material,
 )
 def irm_penalty(
     predictions: Any,

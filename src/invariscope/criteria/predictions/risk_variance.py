@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import EnvironmentMeans, quadratic_interval
 from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
+
+
+def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
+    predictions = have(material.predictions)
+    return risk_variance(predictions.rows, task=material.task, loss=predictions.loss)
 
 
 @criterion(
@@ -19,6 +25,7 @@ from invariscope.results import EnvironmentResult
     tells="How much the mean loss of the predictions differs between environments.",
     cannot_tell="Whether the relation itself differs: environments with more noise have more loss under any predictor, "
     "and a predictor that is equally bad everywhere has none.",
+    call=_from_material,
 )
 def risk_variance(
     predictions: Any,

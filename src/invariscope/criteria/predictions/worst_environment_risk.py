@@ -6,11 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import TAIL, EnvironmentMeans
 from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
 from invariscope.rows.environments import Environments
+
+
+def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
+    predictions = have(material.predictions)
+    return worst_environment_risk(predictions.rows, task=material.task, loss=predictions.loss)
 
 
 @criterion(
@@ -19,6 +25,7 @@ from invariscope.rows.environments import Environments
     better="lower",
     tells="How large the mean loss is where the predictions do worst among the environments at hand.",
     cannot_tell="How large it would be in an environment not seen, nor whether the worst one is merely noisier.",
+    call=_from_material,
 )
 def worst_environment_risk(
     predictions: Any,

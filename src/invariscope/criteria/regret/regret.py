@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret.interval import Draws, draw_excess, invert
 from invariscope.criteria.regret.score_test import score_test
@@ -29,12 +30,18 @@ MOST_DRAWS = 10_000
 SPARE_ROWS = 5  # rows an environment must have beyond the parameters of its own head
 
 
+def _from_material(material: Material, options: AuditOptions) -> RegretResult:
+    rows = have(material.own_heads)
+    return regret(rows, task=material.task, n_boot=options.n_boot, seed=options.seed)
+
+
 @criterion(
     title="Shared-head regret",
-    needs={"representation", "target"},
+    needs={"own_heads", "target"},
     better="lower",
     tells="Extra loss an environment bears because all share one head; 0 when one head is best everywhere.",
     cannot_tell="Anything about environments that are not in the data, or about heads richer than linear ones.",
+    call=_from_material,
 )
 def regret(
     Z: Any,

@@ -171,16 +171,16 @@ def fit_linear_heads(data: Environments, target: Target, fold: Integers, folds: 
     scarcest = _rows_of_scarcest_class(data, target)
     own = scarcest >= ROWS_PER_PARAMETER * size
     flat = scarcest.sum() < ROWS_PER_PARAMETER * size
-    used = np.zeros((len(data.X), 1)) if flat else data.X
+    used = data.with_matrix(np.zeros((len(data.X), 1))) if flat else data
     theta, converged = [], True
     hessian = np.zeros((len(data), 0, 0))
     for k in range(folds):
         weight = np.ones(len(fold)) if data.weight is None else data.weight
-        train = Environments(used, None, data.codes, np.where(fold == k, 0.0, weight) if folds > 1 else weight)
+        train = used.with_weight(np.where(fold == k, 0.0, weight) if folds > 1 else weight)
         heads = np.zeros((len(data), loss_of(target).n_scores, size))
         if not own.all():
             shared = fit_shared(train, target, np.ones(len(data)))
-            heads[:, :, : used.shape[1] + 1] = shared.theta.reshape(len(data), heads.shape[1], -1)
+            heads[:, :, : used.blocks.width] = shared.theta.reshape(len(data), heads.shape[1], -1)
             converged &= shared.converged
         if own.any():
             fitted = fit_own(train, target)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from invariscope.criteria.material import AuditOptions, Material, fittable, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret.interval import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
@@ -30,14 +31,20 @@ NO_NOISE = 1e-10  # of the target's spread: a standard error below it is roundin
 DRAWN_AT_ONCE = 2e7  # numbers
 
 
+def _from_material(material: Material, options: AuditOptions) -> TransportGapResult:
+    rows = have(fittable(material.compared, material.target))
+    return transport_gap(rows, ratio=options.ratio, task=material.task, n_boot=options.n_boot, seed=options.seed)
+
+
 @criterion(
     title="Transport gap",
-    needs={"representation", "target"},
+    needs={"compared", "target"},
     better="lower",
     tells="How far the mean outcome of one environment would move if the relation found in another held there.",
     cannot_tell=(
         "Differences that cancel in the mean, and anything where environments do not overlap: those pairs are left out."
     ),
+    call=_from_material,
 )
 def transport_gap(
     Z: Any,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.curve import shares
 from invariscope.criteria.worst_case.distances import Distances, bins_of, distances
@@ -39,12 +40,24 @@ NO_DISTANCES = "How far the environments are apart is measured for linear heads 
 LOOSE = 0.03  # relative gap between the bounds that is worth a note
 
 
+def _from_material(material: Material, options: AuditOptions) -> WorstCaseResult:
+    return worst_case(
+        have(material.head),
+        material.representation,
+        loss=["squared"] if material.task == "regression" else ["zero_one", "log_loss", "hinge"],
+        classes=material.target.classes or None,
+        n_boot=options.n_boot,
+        seed=options.seed,
+    )
+
+
 @criterion(
     title="Worst-case loss",
     needs={"representation", "target", "head"},
     better="lower",
     tells="How large the loss could become if rows moved by a given distance in the representation, labels kept.",
     cannot_tell="Whether such a move is plausible; and a change of the labels themselves is not covered.",
+    call=_from_material,
 )
 def worst_case(
     head: Any,

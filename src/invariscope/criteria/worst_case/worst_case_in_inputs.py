@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.rows import losses_for, losses_of, rows_of
 from invariscope.criteria.worst_case.searched import searched_outputs
@@ -22,6 +23,14 @@ from invariscope.rows.targets import agreed_task
 PLACES = (0.1, 0.25, 0.5, 1.0)
 
 
+def _from_material(material: Material, options: AuditOptions) -> InputWorstCaseResult:
+    network = have(material.network)
+    loss = "squared" if material.task == "regression" else "log_loss"
+    return worst_case_in_inputs(
+        network.split, network.inputs, material.labels, loss=loss, n_boot=options.n_boot, seed=options.seed
+    )
+
+
 @criterion(
     title="Worst-case loss in input space",
     needs={"network", "target"},
@@ -29,6 +38,7 @@ PLACES = (0.1, 0.25, 0.5, 1.0)
     tells="How large the loss could become if the inputs themselves moved, and how near that comes to the worst case "
     "in the representation.",
     cannot_tell="More than a search finds (the true worst case may be worse), and whether such inputs ever occur.",
+    call=_from_material,
 )
 def worst_case_in_inputs(
     model: Any,

@@ -1,0 +1,149 @@
+"""What an audit has for its criteria: every part a value, or the reason why it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, TypeVar, Union
+
+import numpy as np
+
+from invariscope.errors import InputError
+from invariscope.heads.linear_head import LinearHead
+from invariscope.heads.losses import loss_of
+from invariscope.models.splits import Split
+from invariscope.models.trained_with import TrainedWith
+from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target
+
+#: Weights of a head that an audit fits: every Newton step solves as many equations at once, and 2,000 take a minute.
+MOST_WEIGHTS = 2_000
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why something is not there; ``environments`` are those that could be dropped to have it."""
+
+    reason: str
+    environments: tuple[Hashable, ...] = ()
+
+
+Have: TypeAlias = Union[Part, Missing]  # noqa: UP007 (an alias with a variable needs the long form)
+
+
+def have(part: Have[Part]) -> Part:
+    """The value, where there is one; else its reason as an error, which leaves the criterion out of the audit."""
+    if isinstance(part, Missing):
+        raise InputError(part.reason, environments=part.environments)
+    return part
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions as the columns of ``rows``, grouped like everything else.
+
+    ``kind`` is "numbers", "probabilities" (a column per class, in the order of the target's classes) or "votes"
+    (0 and 1, from a model that has no probabilities).
+    """
+
+    rows: Environments
+    kind: str
+
+    @property
+    def values(self) -> Floats:
+        """(n,) numbers or (n, K), in the user's row order."""
+        values: Floats = self.rows.original(self.rows.X)
+        return values[:, 0] if self.kind == "numbers" else values
+
+    @property
+    def loss(self) -> str:
+        """The loss they can be judged by: the log-loss of a vote is 0 or a cap nobody chose, its error is not."""
+        return "zero_one" if self.kind == "votes" else "auto"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A torch model in two halves, and its inputs as they are, in the user's row order."""
+
+    split: Split
+    inputs: Array
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """How an audit wants its criteria computed."""
+
+    n_boot: int = 999
+    seed: int = 0
+    ratio: Any = "logistic"
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything a criterion may need; the names are those of ``needs``.
+
+    representation : what the model computes, or the user's columns, in units of their own spread
+    compared : the columns on which environments are compared: the representation or, where a learned one is too wide
+        for the rows there are, the predictions
+    own_heads : the same, where every environment can have a head of its own on them
+    head : the linear map from the representation to the predictions: the trained one, the one that was fitted where
+        there is no model, or none but a change of units where the predictions are the representation
+    trained_head : the last step of the model, if that is linear
+    inputs : the model's inputs as numbers, or the representation in their place; what density ratios look at
+    baseline : predictions of the baseline, in the user's row order
+    """
+
+    representation: Environments
+    compared: Environments
+    own_heads: Have[Environments]
+    target: Target
+    predictions: Have[Predictions]
+    head: Have[LinearHead]
+    trained_head: Have[LinearHead]
+    trained_with: TrainedWith
+    network: Have[Network]
+    inputs: Have[Environments]
+    baseline: Have[Floats]
+
+    @property
+    def task(self) -> str:
+        """The task of the target: "regression", "binary" or "multiclass"."""
+        return self.target.task
+
+    @property
+    def labels(self) -> Array:
+        """The target in the user's row order and in the user's own labels."""
+        values = self.representation.original(self.target.values)
+        return values if self.task == "regression" else np.array(self.target.classes)[values.astype(np.intp)]
+
+    def lacks(self, need: str) -> Missing | None:
+        """Why a need cannot be met; ``None`` if it can."""
+        part = self.predictions if need in KINDS else getattr(self, need)
+        if isinstance(part, Missing):
+            return part
+        if need in KINDS and part.kind not in KINDS[need]:
+            why = "this is a regression" if part.kind == "numbers" else "this model only votes"
+            return Missing(f"needs class probabilities; {why}")
+        return None
+
+
+#: Needs that are predictions of certain kinds.
+KINDS = {"probabilities": ("probabilities",), "scores": ("probabilities", "numbers")}
+#: What a criterion may say that it needs. An audit runs a criterion when it has all of them, and else says why not.
+NEEDS = frozenset({*(field.name for field in fields(Material)), *KINDS})
+
+
+def fittable(data: Environments, target: Target) -> Have[Environments]:
+    """The rows, where a linear head can be fitted on their columns in good time."""
+    outputs = loss_of(target).n_scores
+    weights = data.blocks.width * outputs
+    if weights <= MOST_WEIGHTS:
+        return data
+    of_classes = f" for {outputs} classes" if outputs > 1 else ""
+    return Missing(
+        f"a linear head on {data.X.shape[1]:,} columns{of_classes} has {weights:,} weights, and an audit fits at most "
+        f"{MOST_WEIGHTS:,}. Use fewer columns: choose some, or audit a model whose representation has fewer."
+    )
