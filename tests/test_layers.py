@@ -39,7 +39,7 @@ SHOWS_ITSELF = {("auditing.record", "report")}
 KNOWN_LINKS = {
     ("cli", "invariscope"), ("cli.audit", "invariscope"), ("cli.demo", "invariscope"), ("cli.fail_on", "invariscope"),
     ("cli.inputs", "invariscope"), ("cli.output", "invariscope"), ("cli.train_models", "invariscope"),
-    ("cli.fail_on", "invariscope.report.worst_case"), ("cli.train_models", "invariscope.heads.losses"),
+    ("cli.train_models", "invariscope.heads.losses"),
     ("criteria.influence.torch_network", "invariscope.objectives.irm"),
     ("criteria.worst_case.torch_heads", "invariscope.objectives.feature_head"),
     ("datasets.tables.adult", "invariscope.reading.encoding"),

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 #: Shown where a number does not exist; the reason stands in the notes.
 MISSING = "–"
 MINUS = "−"
+#: Losses in the middle of a sentence, by their names in the API.
+LOSS_NAMES = {
+    "zero_one": "share of wrong rows",
+    "log_loss": "cross-entropy",
+    "hinge": "hinge loss",
+    "squared": "squared error",
+}
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from invariscope.auditing.verdict import STATES
 from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError
-from invariscope.report.worst_case import LOSSES
+from invariscope.wording import LOSS_NAMES
 
 if TYPE_CHECKING:
     from invariscope import Audit
@@ -113,7 +113,7 @@ def _value(condition: Condition, audit: Audit) -> tuple[float, str]:
         case "influence-p" if "influence_index" in audit.results:
             return audit["influence_index"].pvalue, "p of the influence index"
         case "worst_case" if "worst_case" in audit.results:
-            return audit["worst_case"].value, f"the worst-case {LOSSES[audit['worst_case'].of]} at half of R"
+            return audit["worst_case"].value, f"the worst-case {LOSS_NAMES[audit['worst_case'].of]} at half of R"
         case name if name in audit.results:
             return audit.results[name].value, CRITERIA[name].title
         case name:

@@ -12,7 +12,6 @@ from invariscope import wording
 from invariscope.auditing.record import Audit
 from invariscope.criteria.registry import CRITERIA, Criterion
 from invariscope.report.data import EnvironmentRow
-from invariscope.report.worst_case import LOSSES
 from invariscope.results import (
     DricResult,
     EnvironmentResult,
@@ -78,7 +77,8 @@ def _criterion(name: str, result: Any) -> CriterionRow:
             log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
             detail = "; ".join(text for text in (log10, shuffled(result)) if text)
         case WorstCaseResult():
-            detail = f"{LOSSES[result.of]} at half of R, from {wording.number(float(np.min(result.loss)), 2)} at 0"
+            start = wording.number(float(np.min(result.loss)), 2)
+            detail = f"{wording.LOSS_NAMES[result.of]} at half of R, from {start} at 0"
         case EnvironmentResult():
             largest = result.per_environment.get(result.worst)
             if largest is not None and math.isfinite(largest.value):

@@ -20,13 +20,6 @@ TITLES = {
     "hinge": "hinge loss",
     "squared": "mean squared error",
 }
-#: Losses in the middle of a sentence.
-LOSSES = {
-    "zero_one": "share of wrong rows",
-    "log_loss": "cross-entropy",
-    "hinge": "hinge loss",
-    "squared": "squared error",
-}
 #: What one unit of distance is, by loss.
 UNITS = {
     "squared": "the distance at which the error (root mean square) can double",
@@ -152,8 +145,10 @@ def _sentences(curves: tuple[Curve, ...], ticks: list[Tick]) -> tuple[str, str]:
     if first.of == "zero_one":
         finding = f"{where} could at worst make {then} of the rows wrong ({now} now)"
     else:
-        finding = f"{where} could at worst raise the {LOSSES[first.of]} from {now} to {then}"
-    others = [f"the {LOSSES[curve.of]} from {curve.words(0.0)} to {curve.words(place)}" for curve in curves[1:]]
+        finding = f"{where} could at worst raise the {wording.LOSS_NAMES[first.of]} from {now} to {then}"
+    others = [
+        f"the {wording.LOSS_NAMES[curve.of]} from {curve.words(0.0)} to {curve.words(place)}" for curve in curves[1:]
+    ]
     told = f"The same shift could raise {wording.listed(others)}." if others else ""
     return finding, told
 
