@@ -373,7 +373,7 @@ def test_frame(seed: int) -> None:
     np.testing.assert_allclose(frame["regret"], [regret.per_environment[site].value for site in SITES])
     assert (frame["regret_low"] <= frame["regret"]).all()
     assert (frame["regret"] <= frame["regret_high"]).all()
-    np.testing.assert_allclose(frame["loss"] / frame["own_head_loss"] - 1, frame["regret"], rtol=1e-9)
+    np.testing.assert_allclose(frame["shared_head_loss"] / frame["own_head_loss"] - 1, frame["regret"], rtol=1e-9)
     assert {"ece", "overlap"} <= set(frame)
     assert "ece" not in shown(seed, "gain").frame()
 

@@ -5,35 +5,25 @@ import html as escaped
 import math
 import os
 import re
-from collections.abc import Callable
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import invariscope as iv
+from invariscope.criteria.registry import CRITERIA
 from invariscope.report import html
+from invariscope.report.charts.svg import COLOURS
+from tests.report.audits import NASTY, audited, replaced, with_regrets, without
 
-Build = Callable[..., SimpleNamespace]
+ROOT = Path(__file__).resolve().parents[2]
 VOID = {"meta", "br", "hr", "img", "input", "link", "col", "base", "source", "wbr"}
 RESULTS = (
-    *(
-        "regret",
-        "transport_gap",
-        "influence_index",
-        "dric",
-        "risk_variance",
-        "worst_environment_risk",
-        "calibration_variance",
-    ),
-    "irm_penalty",
-)
-NASTY = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "x" * 300,
-    "a & b 'quoted' {{datum}} \\u0041\n東京",
+    *("regret", "transport_gap", "influence_index", "dric", "risk_variance", "worst_environment_risk"),
+    *("calibration_variance", "irm_penalty", "worst_case"),
 )
 
 
@@ -94,11 +84,11 @@ def sections(page: str) -> list[str]:
 @pytest.fixture
 def without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are left empty, for tests that look at the page around them: drawing takes most of the time."""
-    monkeypatch.setattr(html, "figure", lambda name, found, caption, **options: f'<figure class="{name}"></figure>')
+    monkeypatch.setattr(html, "figure", lambda name, numbers, caption, **options: f'<figure class="{name}"></figure>')
 
 
-def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
-    text = html.render(audit)
+def test_page_is_whole_and_in_order(audit: iv.Audit, whole_page: str) -> None:
+    text = whole_page
     page = assert_safe_and_offline(text)
     assert sections(text) == [
         "The environments: disease by hospital",
@@ -106,6 +96,7 @@ def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
         "If one environment&#x27;s relation held in another",
         "Features that drive it",
         "Influence of each environment on the head",
+        "How bad it can get in an environment nobody has seen",
         "Published and classical criteria",
         "Left out",
         "Notes",
@@ -122,12 +113,12 @@ def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
         "+2.1 % (0.2 … 5.2)",
         "0.581",
         "31 of 123",
-        "If Long Beach's relation held in Cleveland, mean disease would be 18 points lower (95 %: 14–22)",
+        "If VA Long Beach's relation held in Cleveland, mean disease would be 18 points lower (95 %: 14–22)",
         "Of 12 pairs, 4 hardly and 4 only weakly overlap",
-        "Cannot tell: differences that cancel in the mean.",
+        f"Cannot tell: {CRITERIA['transport_gap'].cannot_tell}",
         "score test p ≤ 0.001",
-        "Cannot tell: invariance: see the manual.",
-        "Worst case: needs a torch model.",
+        f"Cannot tell: {CRITERIA['dric'].cannot_tell}",
+        "Worst-case loss in input space: needs a torch model",
         "Two rows occur twice.",
         "scikit-learn 1.9.0",
         "Expected calibration error",
@@ -135,13 +126,13 @@ def test_page_is_whole_and_in_order(audit: SimpleNamespace) -> None:
         assert expected in page.words, expected
 
 
-def test_charts_are_drawn_in_both_widths_with_a_label_and_the_page_s_colours(audit: SimpleNamespace) -> None:
-    text = html.render(audit)
+def test_charts_are_drawn_in_both_widths_with_a_label_and_the_page_s_colours(whole_page: str) -> None:
+    text = whole_page
     drawn = re.findall(r'<div class="(wide|narrow)"><svg role="img" aria-label="([^"]+)"', text)
-    assert [width for width, _ in drawn] == ["wide", "narrow"] * 5
+    assert [width for width, _ in drawn] == ["wide", "narrow"] * 7
     assert all(label for _, label in drawn)
     assert "var(--over, " in text
-    assert "var(--heat-3, " in text
+    assert re.search(r"var\(--heat-[1-6], ", text)
     assert "var(--tilt-0, " in text
     assert "var(--cover-4, " in text
     assert not re.search(r'(?:fill|stroke)="#0[0-9a-f]0', text), "a stand-in colour was left"
@@ -151,8 +142,8 @@ def test_charts_are_drawn_in_both_widths_with_a_label_and_the_page_s_colours(aud
 @pytest.mark.parametrize(
     "state", ["NOT INVARIANT", "INVARIANT", "DIFFERENT BUT NEGLIGIBLE", "CANNOT TELL YET", "UNINFORMATIVE"]
 )
-def test_every_state_has_its_banner(build_audit: Build, state: str) -> None:
-    text = html.fragment(build_audit(state=state))
+def test_every_state_has_its_banner(audit: iv.Audit, state: str) -> None:
+    text = html.fragment(dataclasses.replace(audit, state=state))
     kind = state.lower().replace(" ", "-")
     assert f'<div class="banner {kind}">' in text
     assert f".invariscope .{kind} {{ --state:" in text
@@ -161,24 +152,49 @@ def test_every_state_has_its_banner(build_audit: Build, state: str) -> None:
 
 @pytest.mark.usefixtures("without_drawing")
 @pytest.mark.parametrize("missing", [*([name] for name in RESULTS), RESULTS[:3], RESULTS])
-def test_page_stands_without_results(build_audit: Build, missing: list[str]) -> None:
-    text = html.render(build_audit(without=missing))
+def test_page_stands_without_results(audit: iv.Audit, missing: list[str]) -> None:
+    text = html.render(without(audit, *missing, reason="was left for later."))
     page = assert_safe_and_offline(text)
     assert ("Who disagrees with whom" in page.words) == ("regret" not in missing)
     assert ("relation held in another" in page.words) == ("transport_gap" not in missing)
     assert ("Influence of each environment" in page.words) == ("influence_index" not in missing)
-    assert page.words.count("was not asked for.") == len(missing)
+    assert ("nobody has seen" in page.words) == ("worst_case" not in missing)
+    # where the regret is missing, banner and table say so as well
+    assert page.words.count("was left for later.") == len(missing) + 2 * ("regret" in missing)
     assert "Switzerland" in page.words
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page.words)
 
 
-def test_missing_numbers_show_a_dash_and_the_reason(build_audit: Build) -> None:
-    audit = build_audit(regrets=[(0.1, 0.05, 0.2), (math.nan,) * 3, (0.3, math.nan, math.nan), (0.1, 0.0, 0.2)])
-    regret = dataclasses.replace(audit.results["regret"], notes=("Hungary: its own head could not be fitted.",))
-    regret.pairs[1] = np.nan
-    regret.own_loss[1] = regret.shared_loss[1] = np.nan
-    audit.results["regret"] = regret
-    page = assert_safe_and_offline(html.render(audit))
+@pytest.mark.usefixtures("without_drawing")
+def test_without_a_regret_the_losses_are_those_of_the_model(audit: iv.Audit) -> None:
+    text = html.render(without(audit, "regret", reason="Bern has 3 rows."))
+    assert re.findall(r'<th scope="col" class="number other">(.*?)</th>', text) == ["rows", "model&#x27;s loss", "ECE"]
+    banner = text[text.index('<div class="banner') : text.index("<section>")]
+    assert "Shared-head regret was left out: Bern has 3 rows." in banner
+    assert '<dl class="facts">' not in banner
+    whole = html.render(audit)
+    heads = re.findall(r'<th scope="col" class="number other">(.*?)</th>', whole)
+    assert heads == ["rows", "shared head", "own head", "ECE"]
+
+
+def test_a_page_of_every_kind_of_audit(any_audit: iv.Audit) -> None:
+    text = html.render(any_audit)
+    page = assert_safe_and_offline(text)
+    for expected in (any_audit.headline, *any_audit.sentences, *map(str, any_audit.data.labels[:4])):
+        assert " ".join(expected.split()) in page.words or len(any_audit.data.labels) > 60
+    assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page.words)
+    assert not re.search(r'(?:fill|stroke)="#0[0-9a-f]0', text), "a stand-in colour was left"
+    assert_safe_and_offline(html.fragment(any_audit))
+
+
+def test_missing_numbers_show_a_dash_and_the_reason(audit: iv.Audit) -> None:
+    nan = math.nan
+    audit = with_regrets(audit, [(0.1, 0.05, 0.2), (nan, nan, nan), (0.3, nan, nan), (0.1, 0.0, 0.2)])
+    pairs, lost = audit["regret"].pairs.copy(), np.array([1.0, nan, 1.0, 1.0])
+    pairs[1] = nan
+    changes = {name: lost * getattr(audit["regret"], name) for name in ("own_loss", "shared_loss")}
+    notes = ("Hungary: its own head could not be fitted.",)
+    page = assert_safe_and_offline(html.render(replaced(audit, "regret", pairs=pairs, notes=notes, **changes)))
     row = re.search(r"Hungary 294 (\S+) (\S+) (\S+)", page.words)
     assert row is not None
     assert row.groups() == ("–", "–", "–")
@@ -186,13 +202,16 @@ def test_missing_numbers_show_a_dash_and_the_reason(build_audit: Build) -> None:
     assert not re.search(r"\bnan\b", page.words)
 
 
-def test_users_text_is_only_text(build_audit: Build) -> None:
-    audit = build_audit(labels=NASTY, columns=[*NASTY, "", "\x00", "\ud800", *map(str, range(12))])
-    audit.data.env_name = audit.data.target_name = "<b>name</b>"
-    audit.headline = "<i>headline</i>"
-    audit.notes = ("<u>note</u>",)
-    audit.left_out = {"<s>name</s>": "<s>reason</s>"}
-    audit.settings.versions = {"<em>": "<em>"}
+def test_users_text_is_only_text() -> None:
+    audit = audited(NASTY, columns=(*NASTY, "\x00", *map(str, range(12))))
+    audit = dataclasses.replace(
+        with_regrets(audit, [(0.38, 0.21, 0.6)], pvalue=0.001),
+        headline="<i>headline</i>",
+        notes=("<u>note</u>",),
+        left_out={"worst_case": "<s>reason</s>"},
+        data=dataclasses.replace(audit.data, env_name="<b>name</b>", target_name="<b>name</b>"),
+        settings=dataclasses.replace(audit.settings, versions={"<em>": "<em>"}),
+    )
     for text in (html.render(audit), html.fragment(audit)):
         page = assert_safe_and_offline(text)
         assert not {"b", "i", "u", "s", "em"} & set(page.tags)
@@ -214,11 +233,11 @@ def cells(text: str, drawing: str, width: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("width", ["wide", "narrow"])
-def test_every_cell_says_what_it_is(audit: SimpleNamespace, width: str) -> None:
-    text = html.render(audit)
+def test_every_cell_says_what_it_is(whole_page: str, width: str) -> None:
+    text = whole_page
     gaps, overlaps = cells(text, "gaps", width), cells(text, "overlaps", width)
     assert len(gaps) == len(overlaps) == 16
-    assert gaps["Cleveland with the relation of Long Beach: −18 points (95 %: −22 … −14), p = 0.004"] == "tilt-0"
+    assert gaps["Cleveland with the relation of VA Long Beach: −18 points (95 %: −22 … −14), p = 0.004"] == "tilt-0"
     assert gaps["Switzerland with the relation of Cleveland: +12 points (95 %: +8 … +16), p = 0.004"] == "tilt-6"
     assert gaps["Hungary with the relation of Cleveland: +6 points (95 %: +2 … +10), p = 0.30"] == "tilt-4"
     refused = "Cleveland with the relation of Hungary: not compared, none overlap, 12 of 294 rows effective"
@@ -228,8 +247,8 @@ def test_every_cell_says_what_it_is(audit: SimpleNamespace, width: str) -> None:
     )
 
 
-def test_sure_gaps_are_bold_with_an_asterisk_and_refused_ones_dashed(audit: SimpleNamespace) -> None:
-    text = html.render(audit)
+def test_sure_gaps_are_bold_with_an_asterisk_and_refused_ones_dashed(whole_page: str) -> None:
+    text = whole_page
     drawn = text[text.index('<figure class="gaps">') : text.index('<div class="narrow">', text.index('"gaps"'))]
     bold = re.findall(r'<text[^>]*font-weight="bold"[^>]*>([^<]*)</text>', drawn)
     assert sorted(bold) == sorted(["−12*", "−18*", "−12*", "+12*", "+12*"])
@@ -237,71 +256,70 @@ def test_sure_gaps_are_bold_with_an_asterisk_and_refused_ones_dashed(audit: Simp
     assert drawn.count("stroke-dasharray") == drawn.count(">no overlap</text>") == 4
 
 
-def test_all_pairs_are_in_a_table_with_their_intervals(audit: SimpleNamespace) -> None:
-    text = html.render(audit)
+def test_all_pairs_are_in_a_table_with_their_intervals(whole_page: str) -> None:
+    text = whole_page
     details = re.search(r"<details>(.*?)</details>", text, re.S)
     assert details is not None
     rows = [Page(row).words for row in re.findall(r"<tr>.*?</tr>", details.group(1), re.S)]
     assert len(rows) == 13
-    assert rows[1] == "Cleveland Long Beach −18* −22 … −14 0.004 162 of 200, good 100 % 0.97 8 % 1.3 %"
-    assert rows[-1] == "Long Beach Cleveland – – – 12 of 303, none 100 % 0.97 8 % 1.3 %"
+    assert rows[1] == "Cleveland VA Long Beach −18* −22 … −14 0.004 162 of 200, good 100 % 0.97 8 % 1.3 %"
+    assert rows[-1] == "VA Long Beach Cleveland – – – 12 of 303, none 100 % 0.97 8 % 1.3 %"
 
 
-def test_more_environments_than_stand_side_by_side(build_audit: Build) -> None:
-    assert '<div class="pair">' in html.render(build_audit(labels=range(6)))
-    assert '<div class="pair stacked">' in html.render(build_audit(labels=range(7)))
+def test_more_environments_than_stand_side_by_side() -> None:
+    assert '<div class="pair">' in html.render(audited(tuple(range(6)), criteria=("transport_gap",)))
+    assert '<div class="pair stacked">' in html.render(audited(tuple(range(7)), criteria=("transport_gap",)))
 
 
-def test_the_reason_of_a_refusal_is_given_where_there_is_one(audit: SimpleNamespace) -> None:
+def test_the_reason_of_a_refusal_is_given_where_there_is_one(audit: iv.Audit, whole_page: str) -> None:
     reason = (
         "Dashed: refused, under 5 % of the rows effective (and not 500), or fewer than 20, or over 10 % of the "
         "environment at the left beyond their reach."
     )
-    assert reason in Page(html.render(audit)).words
-    result = audit.results["transport_gap"]
-    whole = np.where(np.isnan(result.pairs), 0.0, result.pairs)
-    audit.results["transport_gap"] = dataclasses.replace(result, pairs=whole)
-    assert reason not in Page(html.render(audit)).words
+    assert reason in Page(whole_page).words
+    result = audit["transport_gap"]
+    intervals = np.nan_to_num(result.pair_intervals)
+    whole = replaced(audit, "transport_gap", pairs=np.nan_to_num(result.pairs), pair_intervals=intervals)
+    assert reason not in Page(html.render(whole)).words
 
 
-def test_names_that_read_the_same_stay_apart(build_audit: Build) -> None:
-    text = html.render(build_audit(labels=["a", "a ", "a\n", "b"], columns=["c", "c ", "d"]))
+def test_names_that_read_the_same_stay_apart() -> None:
+    text = html.render(
+        with_regrets(audited(("a", "a ", "b"), columns=("c", "c ", "d")), [(0.38, 0.21, 0.6)], pvalue=0.001)
+    )
     words = assert_safe_and_offline(text).words
     assert "a (2)" in words
     assert "c (2)" in words
 
 
-def test_fifty_environments(build_audit: Build) -> None:
-    text = html.render(build_audit(labels=[f"site {k}" for k in range(50)]))
+def test_more_environments_than_a_matrix_holds() -> None:
+    names = tuple(f"site {k}" for k in range(14))
+    text = html.render(audited(names, task="regression", criteria=("transport_gap",), sizes=(40,)))
     page = assert_safe_and_offline(text)
     table = text[text.index('class="environments"') : text.index("Who disagrees")]
-    assert table.count('<tr><th scope="row" class="name" title="site ') == 50
-    assert "The 12 most extreme of 2,450 pairs." in page.words
-    assert "12 of 2,450 pairs: sure ones (*) first, larger gaps first." in page.words
-    assert len(re.findall(r'<div class="wide">', text)) == 2  # no matrix
-    assert len(text) < 400_000
+    assert table.count('<tr><th scope="row" class="name" title="site ') == 14
+    assert "The 12 most extreme of 182 pairs." in page.words
+    assert "12 of 182 pairs: sure ones (*) first, larger gaps first." in page.words
+    assert '<figure class="beside">' not in text
+    assert '<figure class="gaps">' not in text
+    assert len(text) < 100_000
 
 
 @pytest.mark.usefixtures("without_drawing")
-def test_more_environments_than_a_page_holds(build_audit: Build) -> None:
-    audit = build_audit(labels=range(100), without=["influence_index"])
+def test_more_environments_than_a_page_holds() -> None:
+    audit = audited(tuple(range(64)), task="regression", criteria=("risk_variance",), sizes=(30,))
     page = assert_safe_and_offline(html.render(audit))
-    assert "40 more environments are not shown" in page.words
+    assert "4 more environments are not shown" in page.words
 
 
-def test_two_environments_one_column(build_audit: Build) -> None:
-    page = assert_safe_and_offline(html.render(build_audit(labels=[0, 1], columns=["prediction"])))
-    assert "One column, prediction, carries all of it" in page.words
-
-
-def test_cut_intervals_end_in_an_arrow(build_audit: Build) -> None:
-    whole = html.fragment(build_audit())
-    cut = html.fragment(build_audit(regrets=[(0.1, -5.0, 40.0), (0.02, 0, 0.05)]))
+def test_cut_intervals_end_in_an_arrow(audit: iv.Audit) -> None:
+    whole = html.fragment(audit)
+    cut = html.fragment(with_regrets(audit, [(0.1, -5.0, 40.0), (0.02, 0, 0.05)]))
     assert whole.count("<path d=") == 0
     assert cut.count("<path d=") == 4  # both ends of two environments of four
 
 
-def test_bars_stand_on_a_common_axis(audit: SimpleNamespace) -> None:
+def test_bars_stand_on_a_common_axis(audit: iv.Audit) -> None:
     text = html.fragment(audit)
     margins = set(re.findall(r'<line class="margin" x1="([\d.]+)%"', text))
     dots = [float(x) for x in re.findall(r'<circle class="\w+" cx="([\d.]+)%"', text)]
@@ -311,21 +329,22 @@ def test_bars_stand_on_a_common_axis(audit: SimpleNamespace) -> None:
     assert float(margins.pop()) == pytest.approx(4 + 92 * 0.02 / 0.6, abs=0.01)
 
 
-def test_fragment_is_scoped(audit: SimpleNamespace) -> None:
+def test_fragment_is_scoped(audit: iv.Audit) -> None:
     text = html.fragment(audit)
     page = assert_safe_and_offline(text)
     assert page.tags[0] == "div"
     assert not {"html", "body", "head"} & set(page.tags)
     style = re.search(r"<style>(.*?)</style>", text, re.S)
     assert style is not None
-    rules = re.sub(r"@(?:media|container)[^{]*\{", "", style.group(1))
+    rules = re.sub(r"/\*.*?\*/|@(?:media|container)[^{]*\{", "", style.group(1), flags=re.S)
     selectors = [part.strip() for rule in re.findall(r"([^{}]+)\{", rules) for part in rule.split(",")]
     assert selectors
     assert [s for s in selectors if not s.startswith(".invariscope")] == []
     assert audit.headline in page.words
 
 
-def test_write_leaves_only_the_page(audit: SimpleNamespace, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("without_drawing")
+def test_write_leaves_only_the_page(audit: iv.Audit, tmp_path: Path) -> None:
     path = tmp_path / "audit.html"
     path.write_text("older page")
     assert html.write(audit, path) == path
@@ -333,9 +352,8 @@ def test_write_leaves_only_the_page(audit: SimpleNamespace, tmp_path: Path) -> N
     assert os.listdir(tmp_path) == ["audit.html"]
 
 
-def test_failed_write_keeps_the_older_page(
-    audit: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("without_drawing")
+def test_failed_write_keeps_the_older_page(audit: iv.Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "audit.html"
     path.write_text("older page")
 
@@ -349,5 +367,23 @@ def test_failed_write_keeps_the_older_page(
     assert os.listdir(tmp_path) == ["audit.html"]
 
 
-def test_same_audit_same_page(build_audit: Build) -> None:
-    assert html.render(build_audit()) == html.render(build_audit())
+def test_same_audit_same_page(audit: iv.Audit, whole_page: str) -> None:
+    assert html.render(audit) == whole_page
+
+
+def test_the_style_sheet_is_a_file_that_comes_with_the_package(audit: iv.Audit, whole_page: str) -> None:
+    path = ROOT / "src" / "invariscope" / "report" / "page.css"
+    style = path.read_text(encoding="utf-8")
+    assert style in whole_page
+    assert "prefers-color-scheme: dark" in style
+    before, mark, page_only = style.partition(html.PAGE_ONLY)
+    assert mark
+    assert before in html.fragment(audit)
+    assert page_only not in html.fragment(audit)
+    settings: Any = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "report/page.css" in settings["tool"]["setuptools"]["package-data"]["invariscope"]
+
+
+def test_every_colour_of_the_charts_is_in_the_style_sheet_light_and_dark() -> None:
+    for name, _ in COLOURS.values():
+        assert html.style_sheet().count(f"--{name}:") == 2, name

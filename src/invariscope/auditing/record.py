@@ -84,10 +84,15 @@ class Audit:
         )
 
     def frame(self) -> pd.DataFrame:
-        """One row per environment: rows, losses, regret with its interval, and what else is known of it."""
-        from invariscope.report import data
+        """One row per environment: ``environment`` (the user's label), ``rows``; ``model_loss``, the mean loss there of
+        the model itself, ``shared_head_loss`` of one head fitted for all environments, ``own_head_loss`` of one fitted
+        there; ``regret``, ``regret_low``, ``regret_high``; and, where they are known, ``ece`` and ``overlap``.
 
-        return data.frame(self)
+        Numbers that the audit does not have are NaN; :attr:`left_out` and the notes of the results say why.
+        """
+        from invariscope.report.parts import environments
+
+        return environments.frame(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON."""

@@ -1,1 +1,1 @@
-"""Audits for people: tables and plot data, charts, one self-contained page, the terminal."""
+"""Audits for people: parts of a page (numbers, sentence, markup), charts, the page itself, the terminal."""

@@ -1,7 +1,4 @@
-"""Worst-case curves: a line with its band over the distance, and under it how far each environment is.
-
-What is drawn comes ready from :mod:`.worst_case`.
-"""
+"""Worst-case curves: a line with its band over the distance, and under it how far each environment is."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import Any
 
 import altair as alt
 
-from invariscope.report.charts import CALM, CLOUD, INK, MUTED, NARROW, OVER, WIDE, WIDER, room_for, styled
-from invariscope.report.worst_case import Curve, Reached, WorstCase
+from invariscope.report.charts.svg import CALM, CLOUD, INK, MUTED, NARROW, OVER, WIDE, WIDER, room_for, styled
+from invariscope.report.parts.worst_case import Curve, Reached, WorstCase
 
 #: Height of the main curve, of a small one, and of the line of one environment.
 MAIN, SMALL, STEP = 210, 150, 20

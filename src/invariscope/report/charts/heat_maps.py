@@ -1,22 +1,21 @@
-"""Heat maps with the number in every cell: who disagrees with whom, whose mean would move, whose rows overlap.
-
-What is drawn comes ready from :mod:`.findings` and :mod:`.transport`.
-"""
+"""Heat maps with the number in every cell: who disagrees with whom, whose mean would move, whose rows overlap."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 import altair as alt
 import numpy as np
 
 from invariscope import wording
-from invariscope.report.charts import LETTER, MUTED, NARROW, WIDE, WIDER, room_for, styled
-from invariscope.report.data import distinct
-from invariscope.report.findings import Disagreement
-from invariscope.report.transport import COVER_STEPS, GAP_STEPS, SIDE_BY_SIDE, Cover, GapPair, Gaps
+from invariscope.report.charts.svg import LETTER, MUTED, NARROW, WIDE, WIDER, room_for, styled
+from invariscope.report.parts.disagreement import Disagreement
+from invariscope.report.parts.overlap import OVERLAP_STEPS, OverlapMatrix, OverlapPair
+from invariscope.report.parts.transport import GAP_SHADES, SIDE_BY_SIDE, GapPair, Gaps
+from invariscope.rows.arrays import Floats
 
 HEAT_STEPS = 7
 #: One heat map leaves room for its explanation beside it; of two, each has half of the page.
@@ -25,13 +24,13 @@ MATRIX, HALF = 640, 436
 LEAST, HEIGHT, LINE_HEIGHT = 46.0, 48.0, 13.0
 #: Titles of the rows of two heat maps that share a frame.
 MOVED, ALIKE = "mean of …", "to look like …"
-#: Stand-in colours of shades and of the text on them, by the second digit (see :data:`.charts.COLOURS`).
-HEAT, TILT, COVER = ("07", "08", HEAT_STEPS), ("09", "0a", GAP_STEPS), ("0b", "0c", len(COVER_STEPS) + 1)
+#: Stand-in colours of shades and of the text on them, by the second digit (see :data:`.svg.COLOURS`).
+HEAT, TILT, COVER = ("07", "08", HEAT_STEPS), ("09", "0a", GAP_SHADES), ("0b", "0c", len(OVERLAP_STEPS) + 1)
 #: Shades of cells without a colour: outlined by dashes, or nothing at all.
 DASHED, BLANK = -1, -2
 
 Lines = tuple[str, ...]
-Place = tuple[str, str]
+Pair = TypeVar("Pair", GapPair, OverlapPair)
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Cell:
     column: str
     step: int
     lines: Lines
-    told: str = ""
+    description: str = ""
     strong: bool = False
 
 
@@ -79,49 +78,42 @@ def matrix(data: Disagreement, *, margin: float, narrow: bool = False) -> alt.To
 def gaps(data: Gaps, *, narrow: bool = False) -> alt.TopLevelMixin:
     """Whose mean would move under whose relation; sure gaps bold and with an asterisk, refused ones dashed."""
     frame = _pair_frame(data.names, narrow)
-    lines = _fitting({(p.moved, p.borrowed): _gap_lines(data, p) for p in data.ranked}, frame.side)
+    choice = _fitting((_gap_lines(data, pair) for pair in data.ranked), frame.side)
 
-    def step(pair: GapPair, shade: int) -> int:
-        return DASHED if pair.refused else shade
+    def cell_of(pair: GapPair, shade: int) -> Cell:
+        lines, step = _gap_lines(data, pair)[choice], DASHED if pair.refused else shade
+        return Cell(pair.moved, pair.borrowed, step, lines, data.description(pair), pair.sure)
 
-    cells = _pair_cells(data, lines, step, "as it is", bold=True)
+    cells = _pair_cells(data.names, data.pairs, data.shades, cell_of, "as it is")
     return _drawn(cells, frame, (MOVED, "… with the relation of"), TILT, narrow)
 
 
-def overlaps(data: Cover, *, narrow: bool = False) -> alt.TopLevelMixin:
+def overlaps(data: OverlapMatrix, *, narrow: bool = False) -> alt.TopLevelMixin:
     """How many rows of one environment still count when they are weighted to look like another."""
     frame = _pair_frame(data.names, narrow)
-    pairs = [pair for row in data.pairs for pair in row if pair is not None]
-    lines = _fitting({(p.moved, p.borrowed): _overlap_lines(p) for p in pairs}, frame.side)
+    choice = _fitting((_overlap_lines(pair) for row in data.pairs for pair in row if pair is not None), frame.side)
 
-    def step(pair: GapPair, shade: int) -> int:
-        return DASHED if pair.overlap == "none" else shade
+    def cell_of(pair: OverlapPair, shade: int) -> Cell:
+        lines, step = _overlap_lines(pair)[choice], DASHED if pair.verdict == "none" else shade
+        return Cell(pair.target, pair.source, step, lines, data.description(pair))
 
-    cells = _pair_cells(data, lines, step, "looks like itself")
+    cells = _pair_cells(data.names, data.pairs, data.shades, cell_of, "looks like itself")
     return _drawn(cells, frame, (ALIKE, "… rows of"), COVER, narrow)
 
 
 def _pair_cells(
-    data: Gaps | Cover,
-    lines: dict[Place, Lines],
-    step: Callable[[GapPair, int], int],
+    names: tuple[str, ...],
+    pairs: tuple[tuple[Pair | None, ...], ...],
+    shades: Floats,
+    cell_of: Callable[[Pair, int], Cell],
     own: str,
-    *,
-    bold: bool = False,
 ) -> list[Cell]:
-    """A cell for every pair of environments, and an empty one, told as ``own``, for each with itself."""
+    """A cell for every pair of environments, and an empty one, described as ``own``, for each with itself."""
     return [
-        Cell(data.names[a], data.names[b], BLANK, ("own",), told=f"{data.names[a]} {own}")
+        Cell(names[a], names[b], BLANK, ("own",), f"{names[a]} {own}")
         if pair is None
-        else Cell(
-            row=pair.moved,
-            column=pair.borrowed,
-            step=step(pair, int(data.steps[a, b])),
-            lines=lines[pair.moved, pair.borrowed],
-            told=data.told(pair),
-            strong=bold and pair.sure,
-        )
-        for a, row in enumerate(data.pairs)
+        else cell_of(pair, int(shades[a, b]))
+        for a, row in enumerate(pairs)
         for b, pair in enumerate(row)
     ]
 
@@ -153,26 +145,25 @@ def cell(value: float) -> str:
 def _gap_lines(data: Gaps, pair: GapPair) -> list[Lines]:
     """What a cell may say, longest first."""
     if pair.refused:
-        why = ("no", "overlap") if pair.overlap == "none" else ("too few", "rows")
+        why = ("no", "overlap") if pair.overlap.verdict == "none" else ("too few", "rows")
         return [(" ".join(why),), why, (wording.MISSING,)]
-    gap = data.text(pair.gap) + ("*" if pair.sure else "")
+    gap = data.unit.text(pair.gap) + ("*" if pair.sure else "")
     if not data.several or not pair.moving:
         return [(gap,)] * 3
     return [(gap, pair.moving), (gap, wording.short(pair.moving, 8)), (gap, wording.short(pair.moving, 5))]
 
 
-def _overlap_lines(pair: GapPair) -> list[Lines]:
+def _overlap_lines(pair: OverlapPair) -> list[Lines]:
     effective, rows = f"{pair.effective:,.0f}", f"of {pair.rows:,.0f}"
-    if pair.overlap == "none":  # perhaps not for want of rows, but because the other environment reaches further
+    if pair.verdict == "none":  # perhaps not for want of rows, but because the other environment reaches further
         return [("none",)] * 3
-    return [(f"{effective} {rows}", pair.overlap), (effective, rows, pair.overlap), (effective, pair.overlap)]
+    return [(f"{effective} {rows}", pair.verdict), (effective, rows, pair.verdict), (effective, pair.verdict)]
 
 
-def _fitting(choices: dict[Place, list[Lines]], side: float) -> dict[Place, Lines]:
+def _fitting(choices: Iterable[list[Lines]], side: float) -> int:
     """The same choice for all cells: the first that is readable in a cell this wide, or the last."""
-    count = min(map(len, choices.values()))
-    pick = next((k for k in range(count) if min(_font(c[k], side) for c in choices.values()) >= 10.0), count - 1)
-    return {place: lines[pick] for place, lines in choices.items()}
+    smallest = [min(_font(lines, side) for lines in column) for column in zip(*choices, strict=True)]
+    return next((k for k, size in enumerate(smallest) if size >= 10.0), len(smallest) - 1)
 
 
 def _font(lines: Lines, side: float) -> float:
@@ -182,7 +173,7 @@ def _font(lines: Lines, side: float) -> float:
 
 def _shortened(names: tuple[str, ...], pixels: float) -> str:
     """The expression by which Vega finds the short form of a name."""
-    short = distinct(names, int(pixels / LETTER * WIDER))
+    short = wording.distinct(names, int(pixels / LETTER * WIDER))
     return f"({json.dumps(dict(zip(names, short, strict=True)))})[datum.label]"
 
 
@@ -214,36 +205,27 @@ def _drawn(
         }
         for cell in cells
     ]
+    across = alt.Axis(
+        orient="top",
+        labelAngle=0 if upright else -50,
+        labelAlign="center" if upright else "left",
+        labelLimit=80,
+        labelExpr=_shortened(names, 80.0),
+        titlePadding=8 if upright else 26,
+    )
+    down = alt.Axis(
+        labelLimit=frame.limit / WIDER,
+        labelExpr=_shortened(names, frame.limit / WIDER),
+        minExtent=frame.label,
+        titleAngle=0,
+        titleAlign="right",
+        titleX=-6,
+        titleY=-10,
+    )
+    gaps_between = alt.Scale(padding=0.04)
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X(
-            "column:N",
-            sort=None,
-            scale=alt.Scale(padding=0.04),
-            title=titles[1],
-            axis=alt.Axis(
-                orient="top",
-                labelAngle=0 if upright else -50,
-                labelAlign="center" if upright else "left",
-                labelLimit=80,
-                labelExpr=_shortened(names, 80.0),
-                titlePadding=8 if upright else 26,
-            ),
-        ),
-        y=alt.Y(
-            "row:N",
-            sort=None,
-            scale=alt.Scale(padding=0.04),
-            title=titles[0],
-            axis=alt.Axis(
-                labelLimit=frame.limit / WIDER,
-                labelExpr=_shortened(names, frame.limit / WIDER),
-                minExtent=frame.label,
-                titleAngle=0,
-                titleAlign="right",
-                titleX=-6,
-                titleY=-10,
-            ),
-        ),
+        x=alt.X("column:N", sort=None, scale=gaps_between, title=titles[1], axis=across),
+        y=alt.Y("row:N", sort=None, scale=gaps_between, title=titles[0], axis=down),
     )
     steps = [BLANK, DASHED, *range(shades)]
 
@@ -252,7 +234,7 @@ def _drawn(
         return alt.Fill("step:O", legend=None, scale=alt.Scale(domain=steps, range=colours))
 
     squares = base.mark_rect(cornerRadius=2, ariaRoleDescription="cell").encode(
-        fill=coloured("transparent", fill), description="told:N"
+        fill=coloured("transparent", fill), description="description:N"
     )
     dashes = base.mark_rect(cornerRadius=2, stroke=MUTED, strokeDash=[3, 3], filled=False, aria=False)
     texts = base.mark_text(

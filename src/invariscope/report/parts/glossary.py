@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from invariscope.auditing.record import Audit
+from invariscope.report.markup import Figure, escaped, section
+
 GLOSSARY = {
     "environment": "Where or when rows come from: a hospital, a season, a camera. The audit asks whether they agree.",
     "representation": "What the model makes of its inputs before the last step: the numbers its final layer sees.",
@@ -27,3 +30,9 @@ GLOSSARY = {
     "effective rows": "How many rows still count once they are weighted to look like another environment. Few, when a "
     "handful of rows has to stand for all.",
 }
+
+
+def markup(audit: Audit, figure: Figure) -> str:
+    """The words, in plain ones."""
+    pairs = "".join(f"<div><dt>{escaped(k)}</dt><dd>{escaped(v)}</dd></div>\n" for k, v in GLOSSARY.items())
+    return section("Glossary", "The words on this page", f'<dl class="words">\n{pairs}</dl>\n')

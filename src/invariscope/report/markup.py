@@ -1,0 +1,56 @@
+"""Markup that the parts of the page are made of."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from invariscope import wording
+
+
+class Figure(Protocol):
+    """Draws the chart of this name from the numbers of a part; the caption stands below it, or beside it."""
+
+    def __call__(self, name: str, numbers: Any, caption: str, **options: Any) -> str: ...
+
+
+def escaped(text: Any) -> str:
+    """Any text as markup that shows just that text, on one line."""
+    return html.escape(wording.clean(text))
+
+
+def section(kicker: str, finding: str, body: str) -> str:
+    """A part of the page: what it is about, what it shows, and the showing."""
+    return f'<section>\n<p class="kicker">{escaped(kicker)}</p>\n<h2>{escaped(finding)}</h2>\n{body}</section>\n'
+
+
+def note(text: str) -> str:
+    """A remark in small letters."""
+    return f'<p class="note">{escaped(text)}</p>\n'
+
+
+def small(text: str) -> str:
+    """Something smaller under the text of a cell, if there is anything."""
+    return f"<small>{escaped(text)}</small>" if text else ""
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """A list."""
+    return "<ul>\n" + "".join(f"<li>{escaped(line)}</li>\n" for line in lines) + "</ul>\n"
+
+
+def table(kind: str, heads: str, rows: Iterable[str]) -> str:
+    """A table of ready cells."""
+    body = "".join(f"<tr>{row}</tr>\n" for row in rows)
+    return f'<table class="{kind}">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>'
+
+
+def name_head(name: str) -> str:
+    """The head of a row: a user's name, which may be long."""
+    return f'<th scope="row" class="name" title="{escaped(name)}"><span>{escaped(name)}</span></th>'
+
+
+def name_cell(name: str) -> str:
+    """A cell with a user's name, which may be long."""
+    return f'<td class="name" title="{escaped(name)}"><span>{escaped(name)}</span></td>'

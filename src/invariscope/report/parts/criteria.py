@@ -1,0 +1,136 @@
+"""Published and classical criteria, each with what it can and cannot tell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from invariscope import wording
+from invariscope.auditing.record import Audit
+from invariscope.criteria.registry import CRITERIA
+from invariscope.report.markup import Figure, escaped, section, small, table
+from invariscope.report.parts.left_out import title_of
+from invariscope.results import (
+    DricResult,
+    EnvironmentResult,
+    InfluenceResult,
+    RegretResult,
+    TransportGapResult,
+    WorstCaseResult,
+)
+from invariscope.rows.arrays import Floats
+
+NO_INTERVAL = (math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class CriterionRow:
+    """One criterion as text: ``interval`` and ``detail`` are empty where there is nothing to say."""
+
+    name: str
+    title: str
+    value: str
+    interval: str
+    detail: str
+    better: str
+    tells: str
+    cannot_tell: str
+    notes: tuple[str, ...]
+
+
+def criteria(audit: Audit) -> tuple[CriterionRow, ...]:
+    """Every criterion that was computed, the regret first."""
+    order = sorted(audit.results, key=lambda name: name != "regret")
+    return tuple(_row(name, audit.results[name]) for name in order)
+
+
+def _row(name: str, result: Any) -> CriterionRow:
+    words = CRITERIA.get(name)
+    value, interval = wording.number(result.value), wording.span(getattr(result, "interval", NO_INTERVAL))
+    if isinstance(result, RegretResult):  # a share: told in per cent
+        value, _, ends = wording.change(result.value, result.interval).partition(" (")
+        interval = ends and f"{ends.removesuffix(')')} %"
+    return CriterionRow(
+        name=name,
+        title=title_of(name),
+        value=value,
+        interval=interval,
+        detail=_detail(result),
+        better=words.better if words else "",
+        tells=words.tells if words else "",
+        cannot_tell=words.cannot_tell if words else "",
+        notes=tuple(result.notes),
+    )
+
+
+def _detail(result: Any) -> str:
+    """What stands under the value of a criterion."""
+    match result:
+        case TransportGapResult():
+            return f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}"
+        case RegretResult():
+            return f"mean over environments; score test {wording.pvalue(result.pvalue, len(result.null))}"
+        case InfluenceResult():
+            return _joined(shuffled(result.null), wording.pvalue(result.pvalue, len(result.null)))
+        case DricResult():
+            log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
+            return _joined(log10, shuffled(result.null))
+        case WorstCaseResult():
+            start = wording.number(float(np.min(result.loss)), 2)
+            return f"{wording.LOSS_NAMES[result.of]} at half of R, from {start} at 0"
+        case EnvironmentResult():
+            largest = wording.number(result.per_environment[result.worst].value)
+            unit = f" {result.unit}" if result.unit else ""
+            return f"worst: {wording.short(result.worst)}, {largest}{unit}"
+        case _:  # a criterion of the user's own
+            pvalue = getattr(result, "pvalue", math.nan)
+            return wording.pvalue(pvalue) if math.isfinite(pvalue) else ""
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(text for text in texts if text)
+
+
+def shuffled(null: Floats, digits: int = 3) -> str:
+    """The middle 95 % of the shuffles in words, or nothing without shuffles."""
+    finite = null[np.isfinite(null)]
+    if not len(finite):
+        return ""
+    low, high = np.quantile(finite, [0.025, 0.975])
+    return f"{wording.span((float(low), float(high)), digits)} when shuffled"
+
+
+def explanation(name: str) -> str:
+    """What a criterion can and cannot tell, in its own words."""
+    return f"{CRITERIA[name].tells} Cannot tell: {CRITERIA[name].cannot_tell}"
+
+
+def markup(audit: Audit, figure: Figure) -> str:
+    """A table with a line for each criterion."""
+    rows = [_cells(row) for row in criteria(audit)]
+    if not rows:
+        return ""
+    heads = (
+        '<th scope="col">criterion</th><th scope="col" class="value">value (95 %)</th>'
+        '<th scope="col">what it tells</th>'
+    )
+    return section(
+        "Published and classical criteria",
+        "What each criterion says, and what it cannot",
+        table("criteria", heads, rows) + "\n",
+    )
+
+
+def _cells(row: CriterionRow) -> str:
+    value = f"<strong>{escaped(row.value)}</strong>" + (f" ({escaped(row.interval)})" if row.interval else "")
+    below = [text for text in (row.detail, f"{row.better} is better" if row.better else "") if text]
+    remarks = [f"Cannot tell: {row.cannot_tell}"] if row.cannot_tell else []
+    remarks += [f"Note: {note}" for note in row.notes]
+    words = (escaped(row.tells) if row.tells else "") + "".join(map(small, remarks))
+    return (
+        f'<th scope="row">{escaped(row.title)}</th><td class="value">{value}{small(" · ".join(below))}</td>'
+        f"<td>{words}</td>"
+    )

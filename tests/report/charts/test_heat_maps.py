@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+import invariscope as iv
+from invariscope.report.charts import heat_maps
+from invariscope.report.parts.overlap import overlap_matrix
+
+
+def test_shades_begin_at_the_margin() -> None:
+    for margin in (0.001, 0.02, 0.05, 0.3, 7.0, 100.0):
+        steps = heat_maps.heat_steps(margin)
+        assert steps[0] == margin
+        assert len(steps) == heat_maps.HEAT_STEPS - 1
+        assert np.all(np.diff(steps) > 0)
+
+
+def test_cells_say_less_where_there_is_less_room(audit: iv.Audit) -> None:
+    pair = overlap_matrix(audit["transport_gap"].overlap, ("a", "b", "c", "d")).pairs[0][2]
+    assert pair is not None
+    lines = heat_maps._overlap_lines(pair)
+    assert lines[heat_maps._fitting([lines], 80)] == ("31 of 123", "weak")
+    assert lines[heat_maps._fitting([lines], 46)] == ("31", "of 123", "weak")
+    large = heat_maps._overlap_lines(dataclasses.replace(pair, effective=1_234_567.0, rows=7_654_321.0))
+    assert lines[heat_maps._fitting([lines, large], 80)] == ("31", "of 123", "weak")  # all cells of a map alike
+    assert large[heat_maps._fitting([lines, large], 46)] == ("1,234,567", "weak")

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariscope.report.charts.interval_bars import axis_of, ticks
+from invariscope.results import Estimate
+
+
+def test_axis_holds_every_estimate_and_cuts_only_intervals() -> None:
+    regrets = [(0.1, 0.05, 40.0), (0.02, -0.9, 0.05), (0.01, 0.0, 0.02), (-0.04, -0.06, 0.0)]
+    axis = axis_of([Estimate(value, (low, high)) for value, low, high in regrets], 0.02)
+    assert axis.low == pytest.approx(-0.125)
+    assert axis.high == pytest.approx(0.25)
+    assert axis.position(axis.low) == pytest.approx(4)
+    assert axis.position(axis.high) == pytest.approx(96)
+    assert axis.position(40.0) == pytest.approx(96)
+    assert axis.position(0.0) == pytest.approx(4 + 92 / 3)
+    assert axis.ticks == (-0.1, 0.0, 0.1, 0.2)
+
+
+def test_ticks_are_few_and_inside(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for scale in 10.0 ** rng.uniform(-4, 4, 100):
+        low, high = -scale * rng.uniform(0, 0.5), scale
+        marks = ticks(low, high)
+        assert 2 <= len(marks) <= 5
+        assert 0.0 in marks
+        assert low - 1e-8 * scale <= min(marks)
+        assert max(marks) <= high + 1e-8 * scale

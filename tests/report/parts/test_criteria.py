@@ -1,0 +1,97 @@
+"""Criteria, key facts, what was left out, and what is needed to repeat an audit, as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+import invariscope as iv
+from invariscope.criteria.registry import CRITERIA
+from invariscope.report.parts.banner import banner, outline
+from invariscope.report.parts.criteria import criteria
+from invariscope.report.parts.left_out import left_out
+from invariscope.report.parts.provenance import provenance
+from invariscope.results import Result
+from tests.report.audits import replaced, without
+
+
+def test_criteria_as_text(audit: iv.Audit) -> None:
+    rows = {row.name: row for row in criteria(audit)}
+    assert next(iter(rows)) == "regret"
+    assert (rows["regret"].value, rows["regret"].interval) == ("+15 %", "7.3 … 26 %")
+    assert rows["regret"].detail == "mean over environments; score test p ≤ 0.001"
+    assert (rows["dric"].value, rows["dric"].interval) == ("0.830", "0.610 … 1.12")
+    assert rows["dric"].detail == "log10 −0.081; 0.110 … 0.490 when shuffled"
+    assert (rows["transport_gap"].value, rows["transport_gap"].interval) == ("0.310", "0.120 … 0.550")
+    assert rows["transport_gap"].detail == "all pairs together p ≤ 0.001"
+    assert rows["risk_variance"].interval == "0.00343 … 0.00784"
+    assert rows["worst_environment_risk"].detail == "worst: Switzerland, 0.581 log-loss (nats)"
+    assert rows["irm_penalty"].value == "2.10 × 10⁻⁵"
+    assert rows["influence_index"].detail.endswith(" when shuffled; p ≤ 0.001")
+    assert rows["dric"].cannot_tell == CRITERIA["dric"].cannot_tell
+    assert rows["worst_case"].detail.startswith("share of wrong rows at half of R, from ")
+
+
+def test_every_criterion_of_every_audit_is_told(any_audit: iv.Audit) -> None:
+    for row in criteria(any_audit):
+        assert row.title == CRITERIA[row.name].title
+        assert row.tells
+        assert row.detail
+        assert row.notes == any_audit[row.name].notes
+        assert "nan" not in f"{row.value} {row.interval} {row.detail}"
+
+
+def test_dric_without_interval_and_shuffles(audit: iv.Audit) -> None:
+    audit = replaced(audit, "dric", interval=(math.nan, math.nan), null=np.empty(0))
+    row = next(row for row in criteria(audit) if row.name == "dric")
+    assert (row.interval, row.detail) == ("", "log10 −0.081")
+
+
+def test_a_criterion_that_nobody_here_registered_is_shown_by_its_name(audit: iv.Audit) -> None:
+    """As in an audit that was computed and saved where it was registered."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Own(Result):
+        pvalue: float = math.nan
+
+    for pvalue, detail in ((0.02, "p = 0.020"), (math.nan, "")):
+        own = Own(value=0.5, pvalue=pvalue, notes=("a remark",))
+        row = criteria(dataclasses.replace(audit, results={**audit.results, "new_thing": own}))[-1]
+        assert (row.title, row.value, row.detail, row.notes) == ("New thing", "0.500", detail, ("a remark",))
+
+
+def test_facts(audit: iv.Audit) -> None:
+    assert [value for _, value in banner(audit).facts] == ["+38 % (21 … 60)", "p ≤ 0.001", "34 %", "2 %"]
+    assert banner(audit).lacking == ""
+    assert outline(audit) == "920 rows · 4 environments · 13 features · linear head, log-loss"
+
+
+def test_without_a_regret_the_banner_says_why(audit: iv.Audit) -> None:
+    verdict = banner(without(audit, "regret", reason="Bern has 3 rows."))
+    assert verdict.facts == ()
+    assert verdict.lacking == "Shared-head regret was left out: Bern has 3 rows."
+    unasked = dataclasses.replace(without(audit, "regret"), left_out={})
+    assert banner(unasked).lacking == "Shared-head regret was left out: it was not asked for."
+
+
+def test_left_out_and_remarks(audit: iv.Audit) -> None:
+    assert left_out(audit).reasons == (("Worst-case loss in input space", "needs a torch model"),)
+    noted = replaced(dataclasses.replace(audit, notes=("Here.", "Here.", "There.")), "dric", notes=("There.",))
+    assert left_out(noted).remarks == ("Here.",)  # what a criterion remarks stands beside it
+
+
+def test_provenance_is_complete_and_short(audit: iv.Audit) -> None:
+    data = dataclasses.replace(audit.data, columns=tuple(f"c{j}" for j in range(500)))
+    particulars = dict(provenance(dataclasses.replace(audit, data=data)))
+    assert particulars["seed"] == "0"
+    assert particulars["rows"] == "920"
+    assert particulars["environments"] == "4, of 123 to 303 rows"
+    assert particulars["features"].startswith("500: c0, c1, ")
+    assert particulars["features"].endswith("c23 and 476 more")
+    assert particulars["versions"] == "invariscope 0.1.0 · numpy 2.4.0 · scikit-learn 1.9.0"
+    assert particulars["density ratios by"] == f"logistic ({audit['dric'].ratio})"
+    assert particulars["made"] == "2025-11-15 21:04 UTC"
+    assert "density ratios by" not in dict(provenance(without(audit, "dric", "transport_gap")))

@@ -1,0 +1,157 @@
+"""The table of environments: its numbers, its sentence, the frame."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import invariscope as iv
+from invariscope.report.parts.environments import environment_rows, environments, standing
+from invariscope.results import Estimate
+from tests.report.audits import HOSPITALS, audited, replaced, with_regrets, without
+
+LOSSES = ["model_loss", "shared_head_loss", "own_head_loss"]
+ALWAYS = ["environment", "rows", *LOSSES, "regret", "regret_low", "regret_high"]
+
+
+# --- the frame --------------------------------------------------------------------------------------------------
+def test_frame_holds_the_audit_s_numbers(audit: iv.Audit) -> None:
+    frame = audit.frame()
+    assert list(frame.columns) == [*ALWAYS, "ece", "overlap"]
+    assert frame["environment"].tolist() == list(HOSPITALS)
+    assert frame["rows"].tolist() == [303, 294, 123, 200]
+    np.testing.assert_array_equal(frame["shared_head_loss"], audit["regret"].shared_loss)
+    np.testing.assert_array_equal(frame["own_head_loss"], audit["regret"].own_loss)
+    assert frame.loc[2, ["regret", "regret_low", "regret_high"]].tolist() == [0.38, 0.21, 0.6]
+    assert frame["ece"].tolist() == [0.04, 0.07, 0.19, 0.11]
+    assert frame["overlap"].tolist() == ["good", "good", "weak", "none"]
+
+
+def test_every_frame_has_the_same_first_columns(any_audit: iv.Audit) -> None:
+    frame = any_audit.frame()
+    assert list(frame.columns)[: len(ALWAYS)] == ALWAYS
+    assert frame["environment"].tolist() == list(any_audit.data.labels)
+    assert "loss" not in frame
+    known = frame[frame["regret"].notna()]
+    assert len(known) >= 2
+    np.testing.assert_allclose(known["shared_head_loss"] / known["own_head_loss"] - 1, known["regret"], rtol=1e-9)
+
+
+def test_the_model_s_loss_is_that_of_its_own_predictions(network_audit: iv.Audit) -> None:
+    """A head fitted here on the same representation has another loss."""
+    frame = network_audit.frame()
+    for name in ("worst_environment_risk", "risk_variance"):
+        risks = network_audit[name].per_environment
+        np.testing.assert_allclose(frame["model_loss"], [risks[label].value for label in network_audit.data.labels])
+    assert not np.allclose(frame["model_loss"], frame["shared_head_loss"], rtol=1e-3)
+
+
+def test_losses_that_are_not_there_are_nan(audit: iv.Audit) -> None:
+    bare = without(audit, "regret", "dric", "transport_gap", "calibration_variance").frame()
+    assert list(bare.columns) == ALWAYS
+    assert bare["model_loss"].notna().all()
+    assert bare[ALWAYS[3:]].isna().all(axis=None)
+    empty = without(audit, *audit.results).frame()
+    assert list(empty.columns) == ALWAYS
+    assert empty[ALWAYS[2:]].isna().all(axis=None)
+    assert empty["rows"].tolist() == [303, 294, 123, 200]
+
+
+def test_labels_keep_their_type() -> None:
+    assert audited((2001, 2002)).frame()["environment"].tolist() == [2001, 2002]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------
+def test_numbers_follow_labels_not_places(audit: iv.Audit) -> None:
+    """A result may list environments in another order than the data."""
+    regret, order = audit["regret"], [2, 0, 3, 1]
+    turned = replaced(
+        audit,
+        "regret",
+        labels=tuple(regret.labels[k] for k in order),
+        shared_loss=regret.shared_loss[order],
+        own_loss=regret.own_loss[order],
+    )
+    assert environment_rows(turned) == environment_rows(audit)
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [
+        ((0.0201, 0.5), "over"),
+        ((0.02, 0.5), "open"),
+        ((-0.1, 0.0199), "under"),
+        ((-0.1, 0.02), "open"),
+        ((math.nan, math.nan), "unknown"),
+    ],
+)
+def test_standing_against_the_margin(interval: tuple[float, float], expected: str) -> None:
+    assert standing(Estimate(0.01, interval), 0.02) == expected
+
+
+def test_overlap_in_words(audit: iv.Audit) -> None:
+    words = [row.overlap_words for row in environment_rows(audit)]
+    assert words == ["good", "good", "weak: 31 of 123 rows effective", "none: 8 of 200 rows effective"]
+    assert [row.overlap_words for row in environment_rows(without(audit, "dric", "transport_gap"))] == ["–"] * 4
+
+
+def test_overlap_is_that_of_the_inputs_or_else_of_the_representation(audit: iv.Audit) -> None:
+    there = dataclasses.replace(audit["dric"].overlap, verdicts=("weak",) * 4)
+    audit = replaced(audit, "transport_gap", overlap=there)
+    assert audit.frame()["overlap"].tolist() == ["good", "good", "weak", "none"]
+    assert without(audit, "dric").frame()["overlap"].tolist() == ["weak"] * 4
+    assert "overlap" not in without(audit, "dric", "transport_gap").frame()
+
+
+def test_worst_come_first_and_unknown_last(audit: iv.Audit) -> None:
+    audit = with_regrets(audit, [(0.1, 0, 0.2), (math.nan,) * 3, (0.3, 0.1, 0.4), (-0.2, -0.3, 0.1)])
+    names = [row.name for row in environments(audit).rows]
+    assert names == ["Switzerland", "Cleveland", "VA Long Beach", "Hungary"]
+
+
+def test_the_first_losses_are_called_what_they_are(audit: iv.Audit) -> None:
+    table = environments(audit)
+    assert table.loss == "shared head"
+    assert table.losses(1) == ["0.581"]  # Switzerland, of the shared head
+    risks = {label: Estimate(0.1 * (k + 1)) for k, label in enumerate(HOSPITALS)}
+    table = environments(without(replaced(audit, "worst_environment_risk", per_environment=risks), "regret"))
+    assert table.loss == "model's loss"
+    assert table.losses(4) == ["0.100", "0.200", "0.300", "0.400"]
+    assert environments(without(audit, "regret", "worst_environment_risk", "risk_variance")).loss == ""
+
+
+# --- sentences --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("regrets", "expected"),
+    [
+        ([(0.38, 0.21, 0.6), (0, -0.01, 0.01)], "Sharing one head costs a 38 % more loss (21 … 60 %)"),
+        ([(0.38, 0.21, 0.6), (0.1, 0.05, 0.2)], "2 of 2 environments lose more than 2 % by sharing one head"),
+        ([(0, -0.1, 0.1), (0, -0.01, 0.01)], "1 of 2 environments (a) could lose more than 2 %"),
+        ([(0, -0.1, 0.1), (0, -0.1, 0.1)], "2 of 2 environments could lose more than 2 %"),
+        ([(0, -0.01, 0.01), (0, -0.01, 0.01)], "No environment loses more than 2 % by sharing one head"),
+    ],
+)
+def test_finding(regrets: list[tuple[float, ...]], expected: str) -> None:
+    assert environments(with_regrets(audited(), regrets)).finding.startswith(expected)
+
+
+def test_finding_allows_for_having_looked_at_all() -> None:
+    """One environment's own interval is over the margin, but that of the largest regret is not."""
+    audit = with_regrets(audited(), [(0.05, 0.021, 0.09), (0, -0.01, 0.01)], worst_interval=(0.012, 0.09))
+    expected = "1 of 2 environments (a) could lose more than 2 % by sharing one head: still open"
+    assert environments(audit).finding == expected
+
+
+def test_reasons_are_given_only_for_missing_numbers(audit: iv.Audit) -> None:
+    noted = replaced(audit, "regret", notes=("Hungary has too few rows.",))
+    assert environments(noted).reasons == ()
+    missing = with_regrets(audit, [(0.1, 0, 0.2), (math.nan,) * 3], notes=("Too few rows.",))
+    assert environments(missing).reasons == ("Too few rows.",)
+    without_regret = without(audit, "regret", reason="Bern has 3 rows, too few for a head of its own.")
+    assert environments(without_regret).reasons == (
+        "Shared-head regret was left out: Bern has 3 rows, too few for a head of its own.",
+    )
+    assert environments(without_regret).finding == "How each environment fares"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import invariscope as iv
+from invariscope.report.parts.influence import Cloud, cloud
+from tests.report.audits import replaced, without
+
+
+def found(audit: iv.Audit) -> Cloud:
+    numbers = cloud(audit)
+    assert numbers is not None
+    return numbers
+
+
+def test_cloud_is_the_histogram_of_all_finite_shuffles(audit: iv.Audit, seed: int) -> None:
+    shuffled = np.random.default_rng(seed).normal(-3, 0.2, 500)
+    null = np.append(shuffled, [-np.inf, np.nan])
+    numbers = found(replaced(audit, "influence_index", null=null, pvalue=0.013))
+    assert numbers.counts.sum() == numbers.draws == 500
+    assert numbers.edges[0] == shuffled.min()
+    assert numbers.edges[-1] == shuffled.max()
+    assert (numbers.low, numbers.high) == pytest.approx(np.quantile(shuffled, [0.025, 0.975]))
+    assert numbers.finding == "The environments pull the head apart more than chance does (p = 0.013)"
+
+
+def test_finding_without_evidence(audit: iv.Audit) -> None:
+    numbers = found(replaced(audit, "influence_index", pvalue=0.31))
+    assert numbers.finding == "The environments pull the head apart no more than chance does (p = 0.31)"
+
+
+def test_pull_names_the_furthest_environment(audit: iv.Audit) -> None:
+    size = len(audit["influence_index"].parameters)
+    influences = np.zeros((4, size))
+    influences[2, 4], influences[0, 4] = -8.0, 1.0
+    numbers = found(replaced(audit, "influence_index", influences=influences, direction=np.eye(size)[4]))
+    assert numbers.pull == "Switzerland stands furthest out; the pull is mostly on cholesterol."
+
+
+@pytest.mark.parametrize("changes", [{"value": -math.inf}, {"value": math.nan}, {"null": np.array([])}])
+def test_no_cloud_without_numbers(audit: iv.Audit, changes: dict[str, object]) -> None:
+    assert cloud(replaced(audit, "influence_index", **changes)) is None
+    assert cloud(without(audit, "influence_index")) is None
