@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import inspect
 import json
@@ -171,6 +172,23 @@ def test_functions_stay_functions_when_submodules_are_imported(fresh: FreshImpor
 def test_rooms_with_torch_are_opened_on_first_use(fresh: FreshImports, name: str) -> None:
     assert not fresh.torch
     assert fresh.rooms[name] == f"invariscope.{name}"
+
+
+@pytest.mark.parametrize(
+    ("room", "names"),
+    [
+        ("rows", ["Environments", "Target", "target_of"]),
+        ("heads", ["LinearHead"]),
+        ("ratios", ["DensityRatio"]),
+        ("criteria", ["CRITERIA", "Criterion", "criterion"]),
+    ],
+)
+def test_rooms_say_what_is_public(room: str, names: list[str]) -> None:
+    module = importlib.import_module(f"invariscope.{room}")
+    assert sorted(module.__all__) == sorted(names)
+    for name in names:
+        assert inspect.getdoc(getattr(module, name))
+        assert name == name.upper() or getattr(module, name).__module__.startswith(f"invariscope.{room}.")
 
 
 def test_star_import_works(fresh: FreshImports) -> None:

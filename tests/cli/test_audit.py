@@ -620,6 +620,7 @@ def test_models_that_do_not_fit_the_table(
 
 
 # --- --fail-on --------------------------------------------------------------------------------------------------------
+@pytest.mark.slow  # eight audits; those of a condition that is not met are quick tests
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [

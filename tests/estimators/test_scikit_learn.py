@@ -24,7 +24,7 @@ from invariscope.errors import InputError
 from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
 
 # a short training that is told to compare no environments
-SHORT_ERM: dict[str, Any] = {"objective": "erm", "steps": 100, "learning_rate": 0.1}
+SHORT_ERM: dict[str, Any] = {"objective": "erm", "steps": 60, "learning_rate": 0.1}
 
 
 @parametrize_with_checks([InvariantRegressor(**SHORT_ERM), InvariantClassifier(**SHORT_ERM)])

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import (
-    TASKS,
     checked_task,
     column_losses,
     curvature,
@@ -23,6 +22,8 @@ from invariscope.heads.torch_losses import (
     task_of,
 )
 from tests.objectives.finite_differences import assert_gradient
+
+TASKS = ("regression", "binary", "multiclass")
 
 
 def normal(seed: int, *shape: int) -> Tensor:
@@ -96,6 +97,11 @@ def test_task_is_found_from_the_shapes() -> None:
     assert task_of([torch.zeros(2)], [torch.tensor([0, 1])]) == "binary"
     assert task_of([torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "regression"
     assert checked_task("binary", [torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "binary"
+    assert checked_task("classification", [torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "binary"
+    assert checked_task("classification", [torch.zeros(2)], [torch.tensor([0, 1])]) == "binary"
+    assert checked_task("classification", [torch.zeros(2, 2)], [torch.tensor([0, 1])]) == "multiclass"
+    assert checked_task("auto", [torch.zeros(2, 3)], [torch.tensor([0, 2])]) == "multiclass"
+    assert checked_task("auto", [torch.zeros(2)], [torch.tensor([0.5, 7.0])]) == "regression"  # two rows, not classes
 
 
 def test_targets_become_columns() -> None:
@@ -109,14 +115,14 @@ def test_targets_become_columns() -> None:
     ("task", "logits", "targets", "message"),
     [
         ("guess", [torch.zeros(2, 1)], [torch.zeros(2)], 'task "guess" is unknown'),
-        (None, [], [], "0 environments of logits"),
-        (None, [torch.zeros(2, 1)], [torch.zeros(2)] * 2, "1 environments of logits, but 2 of targets"),
-        (None, [torch.zeros(2, 1)], [torch.zeros(3)], "2 rows of logits, but 3 of targets"),
+        ("auto", [torch.zeros(2, 1)], [torch.tensor([1, 2])], "one output cannot tell several classes apart"),
+        ("auto", [torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])], "may be meant either way"),
+        ("auto", [], [], "0 environments of logits"),
+        ("auto", [torch.zeros(2, 1)], [torch.zeros(2)] * 2, "1 environments of logits, but 2 of targets"),
+        ("auto", [torch.zeros(2, 1)], [torch.zeros(3)], "2 rows of logits, but 3 of targets"),
     ],
 )
-def test_input_that_does_not_fit_is_named(
-    task: str | None, logits: list[Tensor], targets: list[Tensor], message: str
-) -> None:
+def test_input_that_does_not_fit_is_named(task: str, logits: list[Tensor], targets: list[Tensor], message: str) -> None:
     with pytest.raises(InputError, match=message):
         checked_task(task, logits, targets)
 

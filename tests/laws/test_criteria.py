@@ -356,7 +356,18 @@ ENTRIES: dict[str, Entry] = {
 }
 CASES = [(name, task) for name, entry in ENTRIES.items() for task in entry.tasks]
 every_criterion = pytest.mark.parametrize("name", sorted(ENTRIES))
-every_case = pytest.mark.parametrize(("name", "task"), CASES, ids=[f"{name}-{task}" for name, task in CASES])
+# where there are draws, two classes take about the way of three: those are slow tests
+every_case = pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        pytest.param(
+            *(name, task),
+            marks=[pytest.mark.slow] * (task == "binary" and ENTRIES[name].seeded),
+            id=f"{name}-{task}",
+        )
+        for name, task in CASES
+    ],
+)
 
 
 # --- results as comparable parts ----------------------------------------------------------------------------------

@@ -327,7 +327,7 @@ def test_a_batch_without_a_head_is_fine_for_the_others() -> None:
         ({"radius": -1.0}, "radius"),
         ({"radius": float("nan")}, "radius"),
         ({"iterations": 0}, "iterations"),
-        ({"task": "classification"}, "unknown"),
+        ({"task": "log_loss"}, "unknown"),
         ({"task": "binary"}, "needs one"),
     ],
     ids=["beyond", "negative", "radius", "nan", "iterations", "task", "outputs"],

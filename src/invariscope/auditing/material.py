@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.auditing.audited_heads import heads_of_model
-from invariscope.auditing.predictions import agreed_task, of_baseline, of_model, of_scores, task_of_model
+from invariscope.auditing.predictions import of_baseline, of_model, of_scores
 from invariscope.auditing.subject import Subject, subject_of, too_wide
 from invariscope.criteria.material import (
     KINDS,
@@ -32,7 +32,7 @@ from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, agreed_task, refuse_unfit_for_own_heads, target_of
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
 NOT_ASKED_FOR = Missing("no criterion asked for it")
@@ -160,15 +160,14 @@ def _targeted(data: Environments, split_model: Split | None, X: Any, task: str) 
     if split_model is None:
         return target_of(data, task), None
     _refuse_unknown_classes(data, split_model)
-    target = target_of(data, agreed_task(task, split_model.task))
-    if target.task == "multiclass" and split_model.task is None and _one_output(split_model, X):
-        target = target_of(data, "regression")  # a network with one output cannot tell several classes apart
-    return target, split_model.for_task(task_of_model(target))
+    target = target_of(data, agreed_task(task, split_model.task), outputs=_outputs(split_model, X))
+    return target, split_model.for_task(target.task)
 
 
-def _one_output(split_model: Split, X: Any) -> bool:
-    """Whether a network gives one number per row, which as log-odds would be two classes."""
-    return split_model.network is not None and split_model.for_task("classification").predict(X[:2]).shape[1] == 2
+def _outputs(split_model: Split, X: Any) -> int | None:
+    """1 where a network gives one number per row and does not say whether that is a prediction or log-odds."""
+    unclear = split_model.network is not None and split_model.task is None
+    return 1 if unclear and split_model.predict(X[:2]).ndim == 1 else None
 
 
 def _refuse_unknown_classes(data: Environments, split_model: Split) -> None:

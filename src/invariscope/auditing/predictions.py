@@ -47,27 +47,13 @@ def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> 
             return Missing(f"needs a baseline: {rows.reason}")
         return rows.original(_linked(pooled_head(rows, target)[1], target))
     if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
-        split_baseline = split(baseline, rows=X).for_task(task_of_model(target))
+        split_baseline = split(baseline, rows=X).for_task(target.task)
     else:
-        split_baseline = Split(predict=baseline, task=task_of_model(target))
+        split_baseline = Split(predict=baseline, task=target.task)
     predictions = of_model(split_baseline, X, inputs, target)
     if isinstance(predictions, Missing):
         raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")
     return predictions.values
-
-
-def agreed_task(task: str, of_model: str | None) -> str:
-    """The task the user names and the one the model was made for, if they agree."""
-    if task == "auto" or of_model is None:
-        return of_model or task
-    if (task == "regression") != (of_model == "regression"):
-        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
-    return task
-
-
-def task_of_model(target: Target) -> str:
-    """The task of a target as models name it."""
-    return "regression" if target.task == "regression" else "classification"
 
 
 def _kind(target: Target) -> str:

@@ -57,10 +57,10 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[
         scores = self._outputs(X)[0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def _encoded(self, y: Array) -> tuple[Array, str, int]:
+    def _encoded(self, y: Array) -> tuple[Array, int]:
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         count = len(self.classes_)
         if count < 2:
             raise InputError(f'y holds one class only ("{self.classes_[0]}"): there is nothing to tell apart')
-        return codes, "binary" if count == 2 else "multiclass", 1 if count == 2 else count
+        return codes, 1 if count == 2 else count

@@ -90,7 +90,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         _refuse_text(X, y, numeric)
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_samples=2, y_numeric=numeric)
         dtype = dtype_of(self.precision)
-        targets, task, outputs = self._encoded(y)
+        targets, outputs = self._encoded(y)
         labels, codes = ((), None) if env is None else environment_codes(env, len(X))
         objective = self._chosen_objective(labels)
         seed = _seed_of(self.random_state)
@@ -113,7 +113,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             patience=self.patience,
         )
         self.centre_, self.scale_ = _centre_and_scale(X) if self.standardise else _left_alone(X.shape[1])
-        rows = Rows.of(self._standardised(X), targets, codes, task=task, dtype=dtype)
+        rows = Rows.of(self._standardised(X), targets, codes, task=self._task, dtype=dtype)
         rows, held_out = replace(rows, labels=labels or rows.labels).halved(self.held_out, seed)
         trained = train(
             network,
@@ -133,8 +133,8 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     @abstractmethod
-    def _encoded(self, y: Array) -> tuple[Array, str, int]:
-        """Targets as the training loop wants them, its word for the task, and the network's outputs."""
+    def _encoded(self, y: Array) -> tuple[Array, int]:
+        """Targets as the training loop wants them, and the network's outputs."""
 
     def _target_units(self) -> tuple[float, float]:
         """Centre and spread of the target the network was trained on."""

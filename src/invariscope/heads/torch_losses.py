@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
-
-TASKS = ("regression", "binary", "multiclass")
+from invariscope.rows.targets import refuse_unknown_task
 
 
 def task_of(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
@@ -24,10 +23,19 @@ def task_of(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
     return "regression" if targets[0].is_floating_point() else "binary"
 
 
-def checked_task(task: str | None, logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
-    """The task, found from the shapes if not given; environments must match in number and rows."""
-    if task not in (None, *TASKS):
-        raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
+def task_of_outputs(task: str, outputs: int) -> str:
+    """ "classification" as what a head of so many outputs does: one is the log-odds of the second of two classes."""
+    refuse_unknown_task(task)
+    return ("multiclass" if outputs > 1 else "binary") if task == "classification" else task
+
+
+def checked_task(task: str, logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
+    """ "regression", "binary" or "multiclass"; environments must match in number and rows.
+
+    The rule of :func:`~invariscope.rows.targets.target_of`, as far as one batch can show: its few values do not tell
+    two classes from numbers, so with "auto" their type does, and what may be meant either way must be said.
+    """
+    refuse_unknown_task(task)
     for name, given in (("logits", logits), ("targets", targets)):
         if isinstance(given, Tensor) or not all(isinstance(part, Tensor) for part in given):
             raise InputError(f"{name} must be a list of torch tensors, one for every environment")
@@ -38,19 +46,24 @@ def checked_task(task: str | None, logits: Sequence[Tensor], targets: Sequence[T
             raise InputError(f"{len(scores)} rows of logits, but {len(values)} of targets in one environment")
         if not len(scores):
             raise InputError("an environment has no rows: leave it out of the batch")
-    if task is None and task_of(logits, targets) == "regression" and _may_be_classes(targets):
-        raise InputError('float targets that are all 0 or 1 may be meant either way: say task="binary" or "regression"')
-    return task or task_of(logits, targets)
+    if task != "auto":
+        return task_of_outputs(task, logits[0].shape[1] if logits[0].ndim == 2 else 1)
+    guess = task_of(logits, targets)
+    _refuse_doubtful(guess, torch.cat([part.detach().reshape(-1) for part in targets]))
+    return guess
 
 
-def _may_be_classes(targets: Sequence[Tensor]) -> bool:
-    """Whether the targets are zeros and ones, both of them."""
-    values = torch.cat([part.detach().reshape(-1) for part in targets])
+def _refuse_doubtful(task: str, values: Tensor) -> None:
+    """Zeros and ones, both of them, that are floats; and one output for whole numbers that are neither."""
     zeros, ones = values == 0, values == 1
     try:
-        return bool((zeros | ones).all() & zeros.any() & ones.any())
+        both, only = bool(zeros.any() & ones.any()), bool((zeros | ones).all())
     except RuntimeError:  # under vmap nobody can look at values
-        return False
+        return
+    if task == "regression" and both and only:
+        raise InputError('float targets that are all 0 or 1 may be meant either way: say task="binary" or "regression"')
+    if task == "binary" and not only:
+        raise InputError('one output cannot tell several classes apart: code two as 0 and 1, or say task="regression"')
 
 
 def row_losses(logits: Tensor, targets: Tensor, task: str) -> Tensor:

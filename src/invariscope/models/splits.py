@@ -22,6 +22,7 @@ from invariscope.models.outputs import (
 )
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.targets import kind_of_task
 
 BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
 
@@ -42,7 +43,7 @@ class Split:
     head : LinearHead, optional
     columns : names of the representation's columns, or a function (X, Z) -> names
     name : a few words for the report
-    task : "regression", "classification" or None (then the shape of the predictions decides)
+    task : "regression", "classification", or "auto" and None (then the shape of the predictions decides)
     classes : labels of the probability columns, in their order
 
     Attributes
@@ -97,7 +98,7 @@ class Split:
     ) -> None:
         if represent is None and predict is None:
             raise InputError("a Split needs represent=, predict= or both: functions of X, or arrays")
-        refuse_unknown_task(task)
+        task = kind_of_task(task)
         if head is not None:
             _refuse_unfit_head(head, represent, predict, task)
         represent, names = _as_function(represent, "represent")
@@ -208,12 +209,6 @@ class Split:
 
     def __repr__(self) -> str:
         return f"<Split {self.description}; {self.head or 'no linear head'}>"
-
-
-def refuse_unknown_task(task: str | None) -> None:
-    """A model's outputs are numbers or classes; how many classes, their columns tell."""
-    if task not in (None, "regression", "classification"):
-        raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
 
 
 def _refuse_unfit_head(head: Any, represent: Any, predict: Any, task: str | None) -> None:

@@ -16,12 +16,13 @@ from torch import nn
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights
 from invariscope.models.outputs import Names, numbered, own_names
-from invariscope.models.splits import BY_HAND, Split, refuse_unknown_task
+from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
 from invariscope.models.torch_passes import LINKS, Logits, Passes, has_forward, is_linear, linear_layers, listed
 from invariscope.models.torch_rows import BATCH_SIZE
 from invariscope.models.trained_with import TrainedNetwork, TrainedWith, trained_with
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.targets import kind_of_task
 
 BEHIND = (*PASSING, *LINKS)
 
@@ -75,7 +76,7 @@ def split_module(
     >>> split_module(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)))
     <Split Sequential: what its last linear layer "2" reads; LinearHead(2 outputs, 8 features)>
     """
-    refuse_unknown_task(task)
+    task = kind_of_task(task)
     module = _on(_unwrapped(model), device)
     passes = _passes(module, batch_size)
     passes = replace(passes, network=_cut(passes, module, layer, rows))
@@ -126,7 +127,8 @@ def _split(meaning: Meaning, kind: str) -> Split:
     )
 
 
-def _of_task(meaning: Meaning, kind: str, task: str) -> Split:
+def _of_task(meaning: Meaning, kind: str, named: str) -> Split:
+    task = kind_of_task(named)
     return _split(replace(meaning, task=task, classes=_classes(meaning.classes, task, meaning.outputs)), kind)
 
 

@@ -20,7 +20,7 @@ def irm_penalty(
     targets: Sequence[Tensor],
     features: Sequence[Tensor] | None = None,
     *,
-    task: str | None = None,
+    task: str = "auto",
     form: str = "square",
 ) -> Tensor:
     """Squared derivative of the risk in a factor s on the logits, at s = 1, averaged over environments.

@@ -21,7 +21,7 @@ def regret_penalty(
     targets: Sequence[Tensor],
     features: Sequence[Tensor] | None = None,
     *,
-    task: str | None = None,
+    task: str = "auto",
     ridge: float = 1e-3,
 ) -> Tensor:
     """How much more every environment loses under the best shared linear head than under its own, on average.

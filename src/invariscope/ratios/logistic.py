@@ -60,13 +60,18 @@ def _fitted(rows: GroupedRows, basis: Basis, ridge: float, start: Multinomial | 
 
 
 def _choose(rows: GroupedRows) -> tuple[Basis, float, Multinomial | None]:
-    """A simple basis whose log-loss on unseen rows is within one standard error of the best, and its ridge.
+    """Basis and ridge of the lowest log-loss on unseen rows, up to chance, and a fit to start from."""
+    few = _at_most(rows, ROWS_TO_CHOOSE)
+    best = _with_best_ridge(_with_best_basis(few, folds_by_content(few.X, few.offsets, FOLDS)))
+    return best.basis, best.ridge, best.model
+
+
+def _with_best_basis(few: GroupedRows, fold: Integers) -> _Trial:
+    """A simple basis whose log-loss on unseen rows is within one standard error of the best.
 
     Bases are compared on one fold after another; those worse than the best by more than two standard errors of the
-    difference leave, so that with many rows a fold or two is all it takes. Gives a fit to start from as well.
+    difference leave, so that with many rows a fold or two is all it takes.
     """
-    few = _at_most(rows, ROWS_TO_CHOOSE)
-    fold = folds_by_content(few.X, few.offsets, FOLDS)
     trials = [_Trial(basis, few, fold, RIDGE) for basis in bases_for(few)]
     for k in range(FOLDS):
         for trial in trials:
@@ -80,12 +85,15 @@ def _choose(rows: GroupedRows) -> tuple[Basis, float, Multinomial | None]:
     # squares cost little, and a small change of spread goes unseen without them; others must win by more than chance
     plain = [trial for trial in trials if trial.basis.name in ("linear", "squares")]
     if plain and not (simple := min(plain, key=lambda trial: trial.loss)).worse_than(best, 1.0):
-        best = simple
-    else:
-        best = next(trial for trial in trials if not trial.worse_than(best, 1.0))
+        return simple
+    return next(trial for trial in trials if not trial.worse_than(best, 1.0))
+
+
+def _with_best_ridge(best: _Trial) -> _Trial:
+    """The same basis with a stronger or weaker ridge, as long as each is better by more than chance."""
     for ridges in (STRONGER, WEAKER):
         for ridge in ridges:
-            trial = _Trial(best.basis, few, fold, ridge, best.model)
+            trial = _Trial(best.basis, best.rows, best.fold, ridge, best.model)
             for k in best.judged:
                 trial.judge(k)
             if not best.worse_than(trial, 1.0):
@@ -93,7 +101,7 @@ def _choose(rows: GroupedRows) -> tuple[Basis, float, Multinomial | None]:
             best = trial
         if best.ridge != RIDGE:
             break
-    return best.basis, best.ridge, best.model
+    return best
 
 
 class _Trial:

@@ -83,9 +83,7 @@ class Environments:
             self.y = self._grouped(values)
         self.weight: Floats | None = None
         if weight is not None:
-            values, _ = vector_of(weight, "weight")
-            _same_length(n, len(values), "weight")
-            self.weight = self._grouped(_checked_weight(values))
+            self.weight = self._grouped(checked_weights(weight, n))
             self._refuse_empty()
         self._hold(matrix, own_columns if columns is None else tuple(columns))
 
@@ -294,7 +292,8 @@ def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...]
     return labels, codes
 
 
-def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+def numbers_or_labels(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+    """A target as finite numbers, or as codes into its sorted labels."""
     if values.dtype.kind in "iuf":
         numbers = values.astype(np.float64)
         bad = ~np.isfinite(numbers)
@@ -304,6 +303,13 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
             )
         return numbers, None
     labels, codes = unique_labels(values, name)
+    return codes.astype(np.float64), labels
+
+
+def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+    codes, labels = numbers_or_labels(values, name)
+    if labels is None:
+        return codes, None
     if len(labels) < 2:
         raise InputError(f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict')
     if len(labels) > max(20, len(values) // 10):
@@ -311,7 +317,7 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
             f'target "{name}" has {len(labels)} different labels in {len(values)} rows: '
             "if it holds numbers or dates, convert it to numbers first"
         )
-    return codes.astype(np.float64), labels
+    return codes, labels
 
 
 def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
@@ -350,7 +356,10 @@ def _shortest(dates: Array) -> Array:
     return np.datetime_as_string(dates, unit="auto")
 
 
-def _checked_weight(values: Array) -> Floats:
+def checked_weights(given: Any, n: int) -> Floats:
+    """Weights as counts of rows: finite, none below 0, not all of them 0."""
+    values, _ = vector_of(given, "weight")
+    _same_length(n, len(values), "weight")
     if values.dtype.kind not in "iufb":
         raise InputError("weight holds text or dates: give one number of at least 0 per row")
     weight = values.astype(np.float64)
@@ -360,4 +369,6 @@ def _checked_weight(values: Array) -> Floats:
             f"weight has {int(bad.sum())} negative, missing or infinite values: "
             "weights count rows, give numbers of at least 0"
         )
+    if not weight.any():
+        raise InputError("weight is 0 everywhere: weights count rows, give some of them more")
     return weight

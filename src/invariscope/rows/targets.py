@@ -94,6 +94,22 @@ def refuse_unknown_task(task: Any) -> None:
         raise InputError(f'task "{task}" is unknown: use "auto", "regression" or "classification"')
 
 
+def kind_of_task(task: str | None) -> str | None:
+    """ "regression" or "classification", as models say it; None where nothing is said."""
+    refuse_unknown_task(task or "auto")
+    return None if task in (None, "auto") else "regression" if task == "regression" else "classification"
+
+
+def agreed_task(task: str, of_model: str | None) -> str:
+    """The task the user names and the one the model was made for, if they agree."""
+    refuse_unknown_task(task)
+    if task == "auto" or of_model is None:
+        return of_model or task
+    if (task == "regression") != (of_model == "regression"):
+        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
+    return task
+
+
 def refuse_unfit_for_own_heads(data: Environments, target: Target) -> None:
     """What a head of every environment's own needs: targets that vary there, and every class in every environment.
 
@@ -169,40 +185,45 @@ def _coded(
     values: Floats, labels: tuple[Any, ...] | None, outputs: int | None, classes: Sequence[Any] | None, name: str
 ) -> tuple[Floats, tuple[Any, ...]]:
     """Codes of classes and their labels, in the order of the outputs where those are known."""
-    codes, count = values, None if outputs is None else max(2, outputs)
-    if labels is None:
-        distinct = np.unique(values)
-        labels = tuple(int(v) if v == round(v) else float(v) for v in distinct.tolist())
-        codes = np.searchsorted(distinct, values).astype(np.float64)
-        if count is None and classes is None and len(labels) > MOST_CLASSES:
-            raise InputError(
-                f'target "{name}" has {len(labels)} different numbers: too many to be classes. If the model '
-                'is a classifier, this is not its target; if it is a regression, say task="regression".'
-            )
-    if classes is None and count is not None and len(labels) != count and _are_codes(labels, count):
-        labels, codes = tuple(range(count)), np.array(labels, dtype=np.float64)[codes.astype(np.intp)]
-    order = labels if classes is None else tuple(classes)
+    count = None if outputs is None else max(2, outputs)
+    codes, labels = _sorted_numbers(values) if labels is None else (values, labels)
+    if codes is not values and count is None and classes is None and len(labels) > MOST_CLASSES:
+        raise InputError(
+            f'target "{name}" has {len(labels)} different numbers: too many to be classes. If the model '
+            'is a classifier, this is not its target; if it is a regression, say task="regression".'
+        )
+    if classes is not None:
+        order = tuple(classes)
+    else:  # numbers that count from 0 are codes, even if some class is absent; others are sorted
+        order = tuple(range(count)) if count is not None and len(labels) < count and _count(labels, count) else labels
     if count is not None and len(order) != count:
         raise _contradiction(name, order, count, given=classes is not None)
     unknown = [label for label in labels if label not in order]
     if unknown:
-        raise InputError(
-            f'target "{name}" has the label "{unknown[0]}", which is not among classes ({", ".join(map(str, order))})'
-        )
+        known = ", ".join(map(str, order))
+        raise InputError(f'target "{name}" has the label "{unknown[0]}", which is not among classes ({known})')
     places = np.array([order.index(label) for label in labels], dtype=np.float64)
     return (codes if order == labels else places[codes.astype(np.intp)]), order
 
 
-def _are_codes(labels: Sequence[Any], count: int) -> bool:
+def _sorted_numbers(values: Floats) -> tuple[Floats, tuple[float, ...]]:
+    distinct = np.unique(values)
+    labels = tuple(int(v) if v == round(v) else float(v) for v in distinct.tolist())
+    return np.searchsorted(distinct, values).astype(np.float64), labels
+
+
+def _count(labels: Sequence[Any], count: int) -> bool:
     """Whether labels are whole numbers 0..count-1 (False and True are 0 and 1)."""
     return all(isinstance(label, Real) and label in range(count) for label in labels)
 
 
 def _contradiction(name: str, values: Sequence[Any], outputs: int, given: bool = False) -> InputError:
     """Target and outputs cannot both be right."""
-    some = ", ".join(map(str, values[:5])) + (", ..." if len(values) > 5 else "")
+    some = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values[:5])
     what = f"classes lists {len(values)}" if given else f'target "{name}" has {len(values)} different values'
+    numbers = '; if these are numbers, it takes a model of one output and task="regression"'
     return InputError(
-        f"the model tells {max(2, outputs)} classes apart, but {what} ({some}): give classes=, one label per output, "
-        'in their order; or, where these are numbers, a model of one output and task="regression"'
+        f"the model tells {max(2, outputs)} classes apart, but {what} ({some}{', ...' * (len(values) > 5)}): give a "
+        "target of its classes, and name them in the order of its outputs (classes=) where the labels do not say it"
+        f"{'' if given or not isinstance(values[0], Real) else numbers}"
     )

@@ -135,7 +135,7 @@ def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
     for label, size in zip(rows.labels, rows.sizes, strict=True):
         if size < objective.fewest_environments:  # spreads within environments need two rows
             raise InputError(f'environment "{label}" has {size} row: give at least 2, or drop it')
-    if held_out is not None and (held_out.task, held_out.outputs) != (rows.task, rows.outputs):
+    if held_out is not None and (held_out.task, held_out.classes) != (rows.task, rows.classes):
         raise InputError("held-out rows have another target than those to train on: take both from rows.halved")
     if held_out is not None and min(held_out.sizes) < objective.fewest_environments:
         raise InputError("an environment has a single held-out row: hold out a larger share")

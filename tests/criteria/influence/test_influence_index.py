@@ -320,11 +320,12 @@ def test_errors_are_readable(seed):
     X, y, env = rows_of("regression", (60, 60), 3, seed)
     with pytest.raises(InputError, match="the head has 2 weights but the representation has 3 columns"):
         influence_index(X, y, env, head=LinearHead([1.0, 2.0], 0.0))
-    with pytest.raises(InputError, match="the head has 2 outputs but the target needs 1"):
+    with pytest.raises(InputError, match='tells 2 classes apart, but target "target" has 120 different'):
         influence_index(X, y, env, head=LinearHead(np.ones((2, 3)), np.zeros(2)))
     codes = np.arange(len(y)) % 3
-    with pytest.raises(InputError, match="the head has 2 outputs but the target needs 3"):
+    with pytest.raises(InputError, match='tells 2 classes apart, but target "target" has 3 different'):
         influence_index(X, codes, env, head=LinearHead(np.ones((2, 3)), np.zeros(2)))
+    assert influence_index(X, codes, env, head=LinearHead(np.ones(3), 0.0), n_boot=99).loss == "squared"
     for damping in (-1.0, math.nan, math.inf, "none"):
         with pytest.raises(InputError, match="damping is"):
             influence_index(X, y, env, damping=damping)

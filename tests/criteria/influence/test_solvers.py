@@ -218,7 +218,7 @@ def test_negative_curvature_of_a_network_is_damped_away_and_said(seed: int) -> N
 
 def test_heads_that_do_not_fit_are_refused(seed: int) -> None:
     X, y, env = rows_of("multiclass", (60, 60), 3, seed)
-    with pytest.raises(InputError, match="the head has 2 outputs but the target needs 3"):
+    with pytest.raises(InputError, match='tells 2 classes apart, but target "target" has 3 different'):
         influence_index(X, y, env, head=layer(2, 3, seed), solver="autograd")
     with pytest.raises(InputError, match="cannot read rows of 3 columns"):
         influence_index(X, y, env, head=layer(3, 4, seed), solver="autograd")

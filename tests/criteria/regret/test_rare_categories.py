@@ -17,7 +17,7 @@ import invariscope as iv
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", [0, 1, *(pytest.param(case, marks=pytest.mark.slow) for case in range(2, 8))])
 def test_rare_categories_leave_the_regret_small(case: int, classes: int, seed: int) -> None:
     rng = np.random.default_rng([seed, case])
     levels, share = int(rng.integers(4, 21)), rng.uniform(0.0025, 0.01)

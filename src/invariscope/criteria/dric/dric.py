@@ -118,20 +118,10 @@ def dric(
     """
     for_draws = generator(seed).spawn(1)[0]
     data = Environments.of(X, None, env, weight)
-    model, reference = (
-        data.grouped(prediction_columns(values, len(data.X), what), what)
-        for values, what in ((predictions, "predictions"), (baseline, "baseline"))
-    )
-    if model.shape != reference.shape:
-        raise InputError(
-            f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
-        )
+    model, reference = _both_outputs(data, predictions, baseline)
     ratios = _ratios(data, ratio, representation, svd, seed)
-    sides, scores = [], []
-    for position, (rows_of_side, fitted, given) in enumerate(ratios):
-        values = (model, reference) if len(ratios) == 1 else ((model,), (reference,))[position]
-        sides.append(Side(fitted._fit, GroupedRows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
-        scores.append(data.grouped(fitted.at_rows, "ratio"))
+    sides = _sides(data, ratios, model, reference)
+    scores = [data.grouped(fitted.at_rows, "ratio") for _, fitted, _ in ratios]
     stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
     means = [
         each for side, at in zip(sides, scores, strict=True) for each in transported_means(stored, at, side.outputs)
@@ -150,27 +140,53 @@ def dric(
     bound = None if y is None else information_bound(data, y, model, reference)
     if bound is not None:
         notes.extend(bound.notes)
-    single = model.shape[1] == 1
-    sigma2 = variances(stored, scores[0], model, means[0])
     return DricResult(
         value=value,
         log10=math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan,
         numerator=numerator,
         denominator=denominator,
         labels=data.labels,
-        pairs=means[0][:, :, 0] if single else means[0],
+        pairs=_without_lone_axis(means[0]),
         overlap=ratios[0][1].overlap,
         interval=_middle(_quotients(booted)),
         numerator_interval=_middle(booted[:, 0]),
         null=_quotients(shuffled),
         null_numerator=shuffled[:, 0],
         pvalue=pvalue(numerator, shuffled[:, 0]) if len(shuffled) and numerator > 0 else math.nan,
-        sigma2=sigma2[:, :, 0] if single else sigma2,
+        sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0])),
         rows=data.rows,
         ratio=ratios[0][1].description,
         bound=bound,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _without_lone_axis(pairs: Floats) -> Floats:
+    """(E, E, K), or (E, E) where there is one output."""
+    return pairs[:, :, 0] if pairs.shape[2] == 1 else pairs
+
+
+def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[Floats, Floats]:
+    model, reference = (
+        data.grouped(prediction_columns(values, len(data.X), what), what)
+        for values, what in ((predictions, "predictions"), (baseline, "baseline"))
+    )
+    if model.shape != reference.shape:
+        raise InputError(
+            f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
+        )
+    return model, reference
+
+
+def _sides(
+    data: Environments, ratios: list[tuple[Environments, DensityRatio, bool]], model: Floats, baseline: Floats
+) -> list[Side]:
+    """Each ratio with the outputs it reweights: those of both where they share it."""
+    outputs = [(model, baseline)] if len(ratios) == 1 else [(model,), (baseline,)]
+    return [
+        Side(fitted._fit, GroupedRows(fitted._units.apply(rows.X), data.offsets), values, given)
+        for (rows, fitted, given), values in zip(ratios, outputs, strict=True)
+    ]
 
 
 def _ratios(

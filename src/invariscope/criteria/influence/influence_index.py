@@ -34,7 +34,7 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, whole
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
 
 INTERCEPT = "(intercept)"
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
@@ -131,10 +131,10 @@ def influence_index(
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
     options = Options(damping, n_boot, exact, generator(seed))
-    data, target, names = _rows_and_targets(Z, y, env, weight, task)
+    head, intercept = _plain_head(head, solver)
+    data, target, names = _rows_and_targets(Z, y, env, weight, task, head)
     if penalty is not None and data.weight is not None:
         data, target = _written_out(data, target, exact)
-    head, intercept = _plain_head(head, solver)
     if head is not None and not isinstance(head, LinearHead):
         from invariscope.criteria.influence.torch_network import measured_network
 
@@ -144,13 +144,7 @@ def influence_index(
     target = _as_head_has_it(target, head, data)
     rows = LinearRows(data, loss_of(target), target.values, intercept=intercept)
     chosen = penalty_of(penalty, penalty_weight, rows.reported)
-    if solver == "auto":
-        solver = "dense" if rows.size <= LARGEST_DENSE else "kronecker"
-    if solver == "kronecker" and chosen is not None:
-        raise InputError(
-            f"the head has {rows.size:,} parameters, and the Hessian of a penalty is only computed up to "
-            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
-        )
+    solver = _solver_for(rows.size, solver, chosen)
     with one_blas_thread():
         if solver == "kronecker":
             solution = structured(rows, _given_or_fitted(data, target, rows, head), data, options)
@@ -165,17 +159,29 @@ def influence_index(
     return _result(data, target, rows, names, solution, penalty, float(penalty_weight))
 
 
-def _rows_and_targets(Z: Any, y: Any, env: Any, weight: Any, task: str) -> tuple[Environments, Target, tuple[str, ...]]:
+def _rows_and_targets(
+    Z: Any, y: Any, env: Any, weight: Any, task: str, head: Any
+) -> tuple[Environments, Target, tuple[str, ...]]:
     """The rows, their target, and the names of the numbers to predict where a row has several."""
     if not has_several_targets(y):
         data = Environments.of(Z, y, env, weight)
-        target = target_of(data, task)
+        target = target_of(data, task, outputs=_outputs(head, data))
         refuse_unfit_for_own_heads(data, target)
         return data, target, ()
     data, values, names = with_several_targets(Z, y, env, weight)
-    if task not in ("auto", "regression"):
-        raise InputError(f"y has {len(names)} columns: several numbers per row are a regression")
-    return data, Target("regression", values), names
+    return data, target_in(values, task=task, name="y"), names
+
+
+def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
+    """The solver for a linear head of so many parameters, if nobody says which."""
+    if solver == "auto":
+        solver = "dense" if size <= LARGEST_DENSE else "kronecker"
+    if solver == "kronecker" and penalty is not None:
+        raise InputError(
+            f"the head has {size:,} parameters, and the Hessian of a penalty is only computed up to "
+            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
+        )
+    return solver
 
 
 def _without_penalty(
@@ -265,6 +271,15 @@ def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
     if solver in ("dense", "kronecker"):
         raise InputError(f'solver "{solver}" is for linear heads: use "autograd" or "cg" for a {type(head).__name__}')
     return head, True
+
+
+def _outputs(head: Any, data: Environments) -> int | None:
+    """How many numbers the head gives per row, if there is one."""
+    if head is None or isinstance(head, LinearHead):
+        return None if head is None else head.n_outputs
+    from invariscope.criteria.influence.torch_autograd import outputs_of
+
+    return outputs_of(head, data)
 
 
 def _written_out(data: Environments, target: Target, exact: bool) -> tuple[Environments, Target]:

@@ -20,6 +20,17 @@ from invariscope.rows.targets import Target
 NUMBERS = int(2e7)  # in the per-row gradients, or the columns of the Hessian, computed at a time
 
 
+def outputs_of(module: torch.nn.Module, data: Environments) -> int:
+    """How many numbers the module gives per row."""
+    rows = torch.tensor(np.asarray(data.X[:2]), dtype=torch.float64)
+    try:
+        with torch.no_grad():
+            scores = copy.deepcopy(module).cpu().eval().double()(rows)
+    except RuntimeError as error:
+        raise InputError(f"the head cannot read rows of {rows.shape[1]} columns: {error}") from error
+    return int(scores.reshape(len(rows), -1).shape[1])
+
+
 class ModuleRows:
     """Rows under a torch module: the derivatives that linear heads have in closed form."""
 
@@ -34,25 +45,13 @@ class ModuleRows:
         self.reported = 2.0 if self.task == "regression" else 1.0
         self.weight = np.ones(len(data.X)) if data.weight is None else data.weight
         self.theta = torch.cat([value.reshape(-1) for value in self.parameters.values()])
-        outputs = self._checked_outputs(target)
+        outputs = _checked_outputs(module, data, target)
         if self.task == "binary" and outputs == 2:
             self.task = "multiclass"
         self.targets = torch.tensor(target.values, dtype=torch.float64)
         self.columns = (
             self.targets if target.values.ndim == 2 else target_columns(self.targets, self.task, outputs, torch.float64)
         )
-
-    def _checked_outputs(self, target: Target) -> int:
-        try:
-            scores = self.scores(self.theta, self.inputs[:2])
-        except RuntimeError as error:
-            raise InputError(f"the head cannot read rows of {self.inputs.shape[1]} columns: {error}") from error
-        outputs = int(scores.shape[1])
-        expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
-        allowed = {1, 2} if target.task == "binary" else {expected}
-        if outputs not in allowed:
-            raise InputError(f"the head has {outputs} outputs but the target needs {expected}")
-        return outputs
 
     def names(self) -> tuple[str, ...]:
         """Every single parameter: "0.weight[3, 1]"."""
@@ -119,3 +118,12 @@ class ModuleRows:
             return np.asarray(vmap(lambda direction: back(direction)[0], chunk_size=chunk)(directions).numpy())
 
         return np.stack([hessian(place) for place in range(len(on_loss))])
+
+
+def _checked_outputs(module: torch.nn.Module, data: Environments, target: Target) -> int:
+    outputs = outputs_of(module, data)
+    expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
+    allowed = {1, 2} if target.task == "binary" else {expected}
+    if outputs not in allowed:
+        raise InputError(f"the head has {outputs} outputs but the target needs {expected}")
+    return outputs

@@ -170,20 +170,14 @@ def _collect(
     factor: Floats,
     weights: Floats,
 ) -> Sums:
+    """The sums of :class:`SharedHead` that need both heads, in one pass over the rows."""
     loss = loss_of(target)
     size = own.theta.shape[1]
+    shapes = {"outer": (size, size), "gradient": (size,), "losses": (2,), "squares": (2, 2), "loss_gradient": (2, size)}
+    shapes |= {"own_optimism": (), "length_squares": (), "residual_squares": (2,)}
 
     def collect(environment: int, rows: slice) -> Sums:
-        sums: Sums = {
-            "outer": np.zeros((size, size)),
-            "gradient": np.zeros(size),
-            "losses": np.zeros(2),
-            "squares": np.zeros((2, 2)),
-            "loss_gradient": np.zeros((2, size)),
-            "own_optimism": np.zeros(()),
-            "length_squares": np.zeros(()),
-            "residual_squares": np.zeros(2),
-        }
+        sums = {name: np.zeros(shape) for name, shape in shapes.items()}
         heads = np.concatenate([both.theta[environment].reshape(loss.n_scores, -1) for both in (shared, own)])
         pull = np.sqrt(weights[environment]) * factor  # pull pullᵀ = a_e H⁻¹: a row's leverage on the shared head
         own_mean = np.count_nonzero(own_factor[environment].any(axis=0)) / data.rows[environment]
