@@ -25,6 +25,7 @@ from invariscope.auditing.verdict import (
     rows_needed,
     state_of,
     verdict_of,
+    verdict_without_regret,
 )
 from invariscope.results import Estimate, Overlap, RegretResult
 
@@ -442,3 +443,20 @@ def test_an_environment_that_is_merely_unknown_is_not_said_to_sit_at_the_margin(
     )
     near = made(((0.0201, 0.015, 0.025), (0.005, -0.01, 0.015), (0.004, -0.01, 0.015)))
     assert "sits at the margin" in verdict_of(near).sentences[-1]
+
+
+# --- without a regret ----------------------------------------------------------------------------------------------
+def test_without_a_regret_the_verdict_says_why_and_what_to_do() -> None:
+    reason = 'site "St. Gallen" has 12 rows, but a head of its own needs 16. Drop it, or merge it with another.'
+    verdict = verdict_without_regret(reason, 3, "site")
+    assert verdict.state == CANNOT_TELL
+    assert "all 3 sites" in verdict.headline
+    assert verdict.sentences == (
+        'Site "St. Gallen" has 12 rows, but a head of its own needs 16.',
+        "Next: drop it, or merge it with another.",
+    )
+    assert "both environments" in verdict_without_regret(reason, 2).headline
+
+
+def test_a_reason_without_a_remedy_stands_alone() -> None:
+    assert verdict_without_regret("nobody knows", 2).sentences == ("nobody knows",)
