@@ -1,7 +1,8 @@
-# make demo    audit a real data set and write a page            (base dependencies only)
-# make test    every test and every doctest                      (development dependencies)
-# make check   format, lint, types, import rule, exported names  (development dependencies)
-# make bench   the benchmarks                                    (development dependencies)
+# make demo       audit a real data set and write a page            (base dependencies only)
+# make test       every test and every doctest                      (development dependencies)
+# make test-fast  all but simulations and slow tests, in 2 minutes  (development dependencies)
+# make check      format, lint, types, import rule, exported names  (development dependencies)
+# make bench      the benchmarks                                    (development dependencies)
 #
 # Each creates .venv and installs what it needs; nothing is reinstalled until pyproject.toml or constraints.txt changes.
 
@@ -14,9 +15,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 JOBS ?= 2
 SEED ?= 0
 PYTEST_ARGS ?=
+# tests start many Python processes: what they compile is written down even where the shell says otherwise
+test test-fast check: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench
+.PHONY: help demo test test-fast check bench
 .NOTPARALLEL:
 
 help:
@@ -44,11 +47,14 @@ demo: $(VENV)/.base
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=15 --seed=$(SEED) $(PYTEST_ARGS)
 
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not statistical and not slow' --seed=$(SEED) $(PYTEST_ARGS)
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
-	$(BIN)/python -m pytest -q tests/test_imports.py tests/test_exported_names.py
+	$(BIN)/python -m pytest -q tests/test_imports.py tests/test_layers.py tests/test_exported_names.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py

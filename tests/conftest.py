@@ -14,6 +14,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import pytest
 
+import invariscope.rows.blocks
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # our own threads as well; tests of threads say how many
+    invariscope.rows.blocks.workers = lambda: 1
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA_VARIABLE = "INVARISCOPE_DATA"
 

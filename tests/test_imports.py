@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = SOURCE / "invariscope"
 
 HEAVY = {
-    "torch", "pandas", "altair", "pyarrow", "sklearn", "click", "rich", "vl_convert", "skops", "pooch", "joblib",
+    "torch", "pandas", "altair", "pyarrow", "sklearn", "click", "rich", "vl_convert", "skops", "platformdirs", "joblib",
     "onnx", "onnxruntime", "safetensors", "dask", "polars", "scipy.stats", "scipy.optimize",
 }  # fmt: skip
 PROBE = """

@@ -45,7 +45,7 @@ def test_signs_of_changes() -> None:
     ],
 )
 def test_changes_carry_their_interval(estimate: Estimate, expected: str) -> None:
-    assert wording.change(estimate) == expected
+    assert wording.change(estimate.value, estimate.interval) == expected
 
 
 @pytest.mark.parametrize(

@@ -28,16 +28,17 @@ from invariscope.criteria.worst_case.worst_case import worst_case
 from invariscope.criteria.worst_case.worst_case_in_inputs import worst_case_in_inputs
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
-from invariscope.models.split import Split, split
+from invariscope.models import Split, split
 from invariscope.ratios.density_ratio import DensityRatio, density_ratio
 from invariscope.reading.read import read
+from invariscope.results import VERSION as _VERSION
 from invariscope.results import Estimate
 from invariscope.rows.environments import Environments
 
 if TYPE_CHECKING:
     from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 
 __all__ = [
     "Audit",

@@ -17,9 +17,9 @@ from invariscope.wording import names
 if TYPE_CHECKING:
     import pandas as pd
 
-    from invariscope.criteria.dric.information_bound import InformationBound
-
 Label = Hashable
+#: Of this package, which every result depends on.
+VERSION = "0.1.0"
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,33 @@ class InfluenceResult(Result):
             raise InputError(f'no environment "{label}": there are {", ".join(map(str, self.labels))}')
         moves = self.influences[self.labels.index(label)]
         return dict(zip(self.parameters, moves.tolist(), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InformationBound:
+    """Cov²(Y, E) / R_Υ of Theorem 3.5 (DRIC); **not** a bound that holds, see notes and docs/what_dric_measures.md.
+
+    Attributes
+    ----------
+    value : Cov²(Y, E) / R_Υ
+    covariance_squared : Cov²(Y, E), rows pooled; summed over classes where the target is one
+    model_variance : R_φ = Var( f(x) − E[Y | E] ) with f the model's predictions
+    baseline_variance : R_Υ = Var( b(x) − E[Y | E] ) with b those of the baseline
+    variance_form : R_φ / R_Υ, the right-hand side of eq. 5, which the bound is about
+    holds : is R_φ at least Cov²(Y, E) on these rows?
+    coding : the numbers that stand for the environments
+    assumptions : what the theorem asks for
+    """
+
+    value: float
+    covariance_squared: float
+    model_variance: float
+    baseline_variance: float
+    variance_form: float
+    holds: bool
+    coding: dict[Label, float]
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,15 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from invariscope.results import Estimate
+from typing import Any
 
 #: Shown where a number does not exist; the reason stands in the notes.
 MISSING = "–"
 MINUS = "−"
-#: Losses in the middle of a sentence, by their names in the API.
+#: Losses of the worst case in the middle of a sentence.
 LOSS_NAMES = {
     "zero_one": "share of wrong rows",
     "log_loss": "cross-entropy",
@@ -50,7 +47,7 @@ def names(labels: Iterable[Any]) -> tuple[str, ...]:
     ('1', '1 (2)', 'b')
     """
     seen: set[str] = set()
-    found = []
+    texts = []
     for label in labels:
         base = name = clean(label)
         count = 1
@@ -58,8 +55,8 @@ def names(labels: Iterable[Any]) -> tuple[str, ...]:
             count += 1
             name = f"{base} ({count})"
         seen.add(name)
-        found.append(name)
-    return tuple(found)
+        texts.append(name)
+    return tuple(texts)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -138,15 +135,14 @@ def points(share: float) -> str:
     return "0" if text == f"{MINUS}0" else text
 
 
-def change(estimate: Estimate) -> str:
+def change(value: float, interval: tuple[float, float] = (math.nan, math.nan)) -> str:
     """A relative change with its 95 % interval.
 
-    >>> from invariscope.results import Estimate
-    >>> change(Estimate(0.38, (0.21, 0.6))), change(Estimate(0.021, (-0.003, 0.052))), change(Estimate(0.05))
+    >>> change(0.38, (0.21, 0.6)), change(0.021, (-0.003, 0.052)), change(0.05)
     ('+38 % (21 … 60)', '+2.1 % (−0.3 … 5.2)', '+5 %')
     """
-    low, high = estimate.interval
-    text = percent(estimate.value, signed=True)
+    low, high = interval
+    text = percent(value, signed=True)
     if text == MISSING or not (math.isfinite(low) and math.isfinite(high)):
         return text
     return f"{text} ({points(low)} … {points(high)})"

@@ -27,7 +27,7 @@ SHUFFLED = np.linspace(-3.5, -2.5, 199)
 def influence(value: float, shuffled: np.ndarray = SHUFFLED) -> InfluenceResult:
     return InfluenceResult(
         value=value,
-        shuffled=shuffled,
+        null=shuffled,
         pvalue=pvalue(value, shuffled) if len(shuffled) else float("nan"),
         labels=("a", "b"),
         parameters=("x", "(intercept)"),

@@ -154,6 +154,7 @@ def test_the_audit_agrees_with_the_criteria_called_by_hand(seed: int) -> None:
     assert found["influence_index"].parameters[:3] == ("age", "dose", "bmi")
 
 
+@pytest.mark.slow
 def test_units_of_the_inputs_do_not_matter(seed: int) -> None:
     data = patients(seed)
     factor, shift = np.array([1000.0, 0.01, 1.0]), np.array([0.0, 5.0, -7.0])
@@ -176,6 +177,7 @@ def test_a_representation_alone_has_no_predictions(seed: int) -> None:
     assert all("predictions" in reason for reason in reasons.values())
 
 
+@pytest.mark.slow
 def test_a_model_that_votes_has_no_probabilities(seed: int) -> None:
     data = patients(seed)
     found = audited(LinearSVC().fit(data.X, data.state), data, "state")
@@ -183,6 +185,7 @@ def test_a_model_that_votes_has_no_probabilities(seed: int) -> None:
     assert "regret" in found.results
 
 
+@pytest.mark.slow
 def test_votes_are_not_judged_as_probabilities(seed: int) -> None:
     """The log-loss of a vote is 0 or a cap nobody chose: the share of errors is what a vote can be judged by."""
     data = patients(seed)
@@ -244,6 +247,7 @@ def sigmoid(X: Any) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-1.5 * np.asarray(X)[:, 0])))
 
 
+@pytest.mark.slow
 def test_columns_of_probabilities_follow_the_models_classes(seed: int) -> None:
     """A model whose first column is "sick" against a target sorted the other way round."""
     data = patients(seed)
@@ -260,6 +264,7 @@ def test_columns_of_probabilities_follow_the_models_classes(seed: int) -> None:
     assert other["risk_variance"].value == pytest.approx(expected.value, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_one_column_of_probabilities_is_that_of_the_second_class(seed: int) -> None:
     data = patients(seed)
     one = audited(sigmoid, data, "state")
@@ -269,6 +274,7 @@ def test_one_column_of_probabilities_is_that_of_the_second_class(seed: int) -> N
         assert one[name].value == pytest.approx(both[name].value, rel=1e-9), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "bool", "codes", "pandas categories"])
 def test_classes_may_be_named_as_the_user_likes(kind: str, seed: int) -> None:
     data = patients(seed)
@@ -308,6 +314,7 @@ BASELINES: dict[str, Callable[[Any, SimpleNamespace], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BASELINES)
 def test_a_baseline_that_is_the_model_scores_exactly_one(kind: str, seed: int) -> None:
     data = patients(seed)
@@ -316,6 +323,7 @@ def test_a_baseline_that_is_the_model_scores_exactly_one(kind: str, seed: int) -
     assert audited(model, data, baseline=BASELINES[kind](model, data))["dric"].value == 1.0
 
 
+@pytest.mark.slow
 def test_a_baseline_that_is_the_classifier_scores_exactly_one(seed: int) -> None:
     data = patients(seed)
     model = LogisticRegression(C=0.01).fit(data.X, data.state)
@@ -391,6 +399,7 @@ def test_json(target: str, seed: int, tmp_path: Path) -> None:
     assert read["left_out"] == dict(found.left_out)
 
 
+@pytest.mark.slow
 def test_json_has_no_numbers_that_do_not_exist(seed: int, tmp_path: Path) -> None:
     """An environment whose own head makes no error has no regret."""
     data = patients(seed)
@@ -461,6 +470,7 @@ def without_times(found: iv.Audit) -> dict[str, Any]:
     return plain
 
 
+@pytest.mark.slow
 def test_seeds(seed: int) -> None:
     data = patients(seed)
     one, same, other = (audited(None, data, seed=s) for s in (7, 7, 8))
@@ -471,6 +481,7 @@ def test_seeds(seed: int) -> None:
     assert other.settings.seed == 8
 
 
+@pytest.mark.slow
 def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
     data = patients(seed)
     found = audited(None, data, n_boot=149, margin=50.0, alpha=1e-9)
@@ -482,6 +493,7 @@ def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
         audited(None, data, n_boot=10)
 
 
+@pytest.mark.slow
 def test_progress_says_what_comes_next(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     audited(None, patients(seed), "state", progress=said.append)
@@ -515,6 +527,7 @@ def test_whole_weights_are_repeated_rows(seed: int) -> None:
         assert weighted[name].value == pytest.approx(repeated[name].value, rel=1e-5), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("container", ["polars", "pyarrow", "numpy"])
 def test_tables_of_any_kind(container: str, seed: int) -> None:
     data = patients(seed)

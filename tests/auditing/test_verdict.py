@@ -334,6 +334,7 @@ def test_a_collapsed_representation_is_uninformative_for_classes(seed: int) -> N
 
 
 # --- the verdict is not driven by n -------------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [10, 100])
 def test_more_of_the_same_rows_stay_negligible(times: int, seed: int) -> None:
     Z, y, env = exact_slopes(NEGLIGIBLE_SLOPES, 4000, seed)

@@ -24,9 +24,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import invariscope as iv
 from invariscope.cli import main
-from invariscope.cli.audit import MISSING
 from invariscope.ratios.estimators import ESTIMATORS
-from invariscope.reading.missing_values import CHOICES
+from invariscope.reading.options import MISSING_CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., Result]
@@ -95,6 +94,7 @@ def test_no_files_unless_asked_for(run: Run) -> None:
     assert [path.name for path in Path().iterdir()] == ["h.csv"]
 
 
+@pytest.mark.slow
 def test_quiet(run: Run) -> None:
     done = run("--features age --quiet --html page.html")
     assert (done.exit_code, done.output) == (0, "")
@@ -117,6 +117,7 @@ def test_it_is_the_audit_of_the_library(run: Run, hospitals: pd.DataFrame) -> No
     assert (found["settings"]["seed"], found["settings"]["margin"]) == (7, 0.5)
 
 
+@pytest.mark.slow
 def test_csv_parquet_and_feather_give_the_same_numbers(run: Run, hospitals: pd.DataFrame) -> None:
     hospitals.to_parquet("h.parquet")
     hospitals.to_feather("h.feather")
@@ -125,6 +126,7 @@ def test_csv_parquet_and_feather_give_the_same_numbers(run: Run, hospitals: pd.D
     assert csv == feather
 
 
+@pytest.mark.slow
 def test_weights_count_rows(run: Run, hospitals: pd.DataFrame) -> None:
     twice = np.where(np.arange(len(hospitals)) % 3 == 0, 2, 1)
     hospitals.assign(times=twice).to_parquet("weighted.parquet")
@@ -145,6 +147,7 @@ def test_task(task: str, expected: str, run: Run, hospitals: pd.DataFrame, seed:
 
 
 # --- which columns --------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_text_is_encoded_and_what_cannot_be_used_is_left_out_and_named(run: Run, hospitals: pd.DataFrame) -> None:
     people = [f"patient {k}" for k in hospitals.index]
     hospitals.assign(day="2024-05-01", name=people).to_csv("dated.csv", index=False)
@@ -162,6 +165,7 @@ def test_text_is_encoded_and_what_cannot_be_used_is_left_out_and_named(run: Run,
     assert found["notes"][:2] == remarks
 
 
+@pytest.mark.slow
 def test_it_reads_as_the_library_does(run: Run, hospitals: pd.DataFrame) -> None:
     options = ("--features", "sex,age", "--categories", "age", "--env-bins", "3")
     hospitals.assign(age=hospitals["age"].round(), hospital=hospitals["score"]).to_parquet("h.parquet")
@@ -202,6 +206,7 @@ def test_environments_from_numbers(bins: str, labels: list[str], run: Run, hospi
     assert found["data"]["labels"] == labels
 
 
+@pytest.mark.slow
 def test_features_keep_their_order_and_may_be_repeated(run: Run, hospitals: pd.DataFrame) -> None:
     hospitals.assign(**{"a, b": 1.0 * hospitals["age"] ** 2, 'x"y': hospitals["age"] ** 3}).to_parquet("h.parquet")
     options = ("--features", "cholesterol, age", "--features", "a, b", "--features", "age")
@@ -294,6 +299,7 @@ def test_missing_values(how: str, columns: list[str], rows: int, note: str, run:
     assert found["notes"][0].startswith(note)
 
 
+@pytest.mark.slow
 def test_predictions_leave_with_their_rows(run: Run, hospitals: pd.DataFrame) -> None:
     hospitals.assign(score=hospitals["score"].where(hospitals.index >= 40)).to_parquet("holes.parquet")
     hospitals[40:].to_parquet("rest.parquet")
@@ -348,6 +354,7 @@ def test_an_environment_with_one_class_can_be_dropped_as_told(run: Run, hospital
     assert numbers(run, "--features", "age", "--drop-env", "Rome", data="one.csv", target="ill")["data"]["rows"] == 400
 
 
+@pytest.mark.slow
 def test_a_column_that_tells_the_environment(run: Run, hospitals: pd.DataFrame) -> None:
     hospitals.assign(town=hospitals["hospital"].str.lower()).to_csv("towns.csv", index=False)
     found = numbers(run, "--features", "age,town", data="towns.csv")
@@ -355,11 +362,12 @@ def test_a_column_that_tells_the_environment(run: Run, hospitals: pd.DataFrame) 
 
 
 def test_the_choices_are_those_of_the_library() -> None:
-    assert tuple(MISSING) == CHOICES
     shown = CliRunner().invoke(main, ["audit", "--help"]).output
+    assert f"[{'|'.join(MISSING_CHOICES)}]" in shown
     assert f"estimated: {', '.join(ESTIMATORS)}." in " ".join(shown.split())
 
 
+@pytest.mark.slow
 def test_density_ratios_are_estimated_as_asked(run: Run) -> None:
     given = "--features", "age,cholesterol"
     default, logistic = numbers(run, *given), numbers(run, *given, "--ratio", "logistic")
@@ -373,6 +381,7 @@ def test_density_ratios_are_estimated_as_asked(run: Run) -> None:
     assert default["results"]["regret"] == gaussian["results"]["regret"]
 
 
+@pytest.mark.slow
 def test_the_terminal_and_the_page_tell_the_transport_gap(run: Run, hospitals: pd.DataFrame) -> None:
     """Oslo stays ten days longer whatever the patients are like."""
     hospitals.assign(**{"days in bed": hospitals["age"] + 10 * (hospitals["hospital"] == "Oslo")}).to_csv("far.csv")
@@ -422,6 +431,7 @@ def test_predicted_numbers(run: Run, hospitals: pd.DataFrame) -> None:
     assert found["data"]["model"] == 'the predictions in column "score"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [["risk"], ["risk", "age"]])
 def test_predicted_probabilities_belong_to_the_second_class(
     columns: list[str], run: Run, hospitals: pd.DataFrame
@@ -473,6 +483,7 @@ def test_a_skops_model_reads_its_own_columns_in_its_own_order(run: Run, hospital
     assert numbers(run, "--model", "m.skops", "--features", "age,cholesterol")["results"] == found["results"]
 
 
+@pytest.mark.slow
 def test_a_model_may_read_text(run: Run, hospitals: pd.DataFrame) -> None:
     encoder = OneHotEncoder(sparse_output=False)
     model = make_pipeline(encoder, LogisticRegression()).fit(hospitals[["sex"]], hospitals["ill"])
@@ -482,6 +493,7 @@ def test_a_model_may_read_text(run: Run, hospitals: pd.DataFrame) -> None:
     assert found["data"]["task"] == "binary"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["refuse", "indicator"])
 def test_a_model_fitted_on_what_the_library_read(how: str, run: Run, hospitals: pd.DataFrame) -> None:
     gap = (hospitals.index < 40) & (how == "indicator")
@@ -497,6 +509,7 @@ def test_a_model_fitted_on_what_the_library_read(how: str, run: Run, hospitals: 
     assert "m.skops was fitted on columns that holes.csv lacks: age=d" in done.stderr
 
 
+@pytest.mark.slow
 def test_levels_come_and_go_between_the_table_of_the_fit_and_that_of_the_audit(
     run: Run, hospitals: pd.DataFrame
 ) -> None:
@@ -516,6 +529,7 @@ def test_levels_come_and_go_between_the_table_of_the_fit_and_that_of_the_audit(
     assert f"The model has never seen {first}" in " ".join(run("--model less.skops").stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["drop-rows", "impute-median"])
 def test_a_model_reads_its_columns_as_they_are_without_gaps(how: str, run: Run, hospitals: pd.DataFrame) -> None:
     columns = ["sex", "hospital", "age"]  # the environment as well, as it is and not as it was grouped
@@ -653,6 +667,7 @@ def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.slow  # two processes; test_version_and_help starts one as well
 @pytest.mark.usefixtures("folder")
 def test_from_the_shell() -> None:
     options = ["--target", "days in bed", "--env", "hospital", "--features", "cholesterol", "--n-boot", "99"]
@@ -686,6 +701,7 @@ def test_version_and_help_do_not_wait_for_big_libraries() -> None:
 
 
 # --- real data ----------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_heart_disease_in_four_hospitals(data_file: Callable[[str], Path], run: Run) -> None:
     names = ["age", "sex", "pain", "pressure", "cholesterol", "sugar", "ecg", "rate", "angina", "oldpeak"]
     sites = {"cleveland": "Cleveland", "hungarian": "Budapest", "switzerland": "Zürich", "va": "Long Beach"}

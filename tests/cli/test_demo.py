@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import invariscope as iv
-from invariscope.cli import demo_models, main
-from invariscope.datasets import DataUnavailable
+from invariscope.cli import main
+from invariscope.datasets import DataUnavailable, demonstrations
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +29,7 @@ def demo(*options: str) -> Result:
     return CliRunner().invoke(main, ["demo", *options], catch_exceptions=False)
 
 
+@pytest.mark.slow  # 17,000 real rows; the demo offline is quick
 @pytest.mark.usefixtures("bikes_at_hand")
 def test_bikes_by_season() -> None:
     start = time.perf_counter()
@@ -47,20 +47,8 @@ def test_bikes_by_season() -> None:
     assert [path.name for path in Path().iterdir()] == ["audit.html"]
 
 
-@pytest.mark.usefixtures("bikes_at_hand")
-def test_the_model_of_the_bikes_predicts_and_can_be_read() -> None:
-    shown = demo_models.bikes()
-    assert shown.model.score(shown.X, shown.y) > 0.75  # of another year
-    halves = iv.split(shown.model)
-    assert halves.head is not None
-    columns = halves.columns(shown.X)
-    assert len(columns) <= 60
-    assert {"8:00 on working days", "17:00 on days off", "rain or snow", "temperature", "humidity"} <= set(columns)
-    assert not [name for name in columns if "_" in name]
-
-
 def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_models, "bike_sharing", lambda **options: pytest.fail("asked for the bikes"))
+    monkeypatch.setattr(demonstrations, "bike_sharing", lambda **options: pytest.fail("asked for the bikes"))
     done = demo("--offline", "--html", "digits.html")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "Trained on 899 images; audited on 898 others" in done.stdout
@@ -69,17 +57,12 @@ def test_offline_uses_the_bundled_digits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "ink in row 2, column 3" in Path("digits.html").read_text(encoding="utf-8")
 
 
-def test_the_model_of_the_digits_predicts() -> None:
-    shown = demo_models.digits()
-    assert shown.model.score(shown.X, shown.y) > 0.6
-    assert shown.X.shape == (898, 17)
-
-
+@pytest.mark.slow
 def test_digits_when_the_bikes_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(**options: object) -> None:
         raise DataUnavailable("hour.csv could not be downloaded: no network.\nTo get it by hand: ...")
 
-    monkeypatch.setattr(demo_models, "bike_sharing", unreachable)
+    monkeypatch.setattr(demonstrations, "bike_sharing", unreachable)
     done = demo()
     assert done.exit_code == 0
     assert done.stdout.startswith(

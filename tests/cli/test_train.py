@@ -164,6 +164,7 @@ def test_other_files(name: str, run: Run, hospitals: pd.DataFrame) -> None:
 
 
 # --- which rows and columns -------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_environments_left_out_change_nothing_in_the_model(run: Run, hospitals: pd.DataFrame) -> None:
     rome = hospitals["hospital"] == "Rome, Italy"
     run("--leave-out", 'Oslo,"Rome, Italy"', "--objective", "erm")
@@ -183,6 +184,7 @@ def test_environments_left_out_change_nothing_in_the_model(run: Run, hospitals: 
 
 
 # --- the next step ----------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), [("m.skops", "days in bed"), ("my model.safetensors", "ill")])
 def test_the_audit_it_tells_to_type_works(name: str, target: str, run: Run) -> None:
     done = run("--hidden 3 --out", name, target=target)
@@ -194,6 +196,7 @@ def test_the_audit_it_tells_to_type_works(name: str, target: str, run: Run) -> N
     assert found["data"]["columns"] == ["hidden 1", "hidden 2", "hidden 3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -231,6 +234,7 @@ def test_the_audit_reads_the_table_as_the_training_did(
     assert max(map(float, losses)) == pytest.approx(worst, abs=0.0051)
 
 
+@pytest.mark.slow
 def test_real_bikes_by_season(data_file: Callable[[str], Path], run: Run) -> None:
     done = run(
         "--features hr,workingday,weathersit,temp,hum --categories hr,weathersit --env season --leave-out 4",
@@ -322,6 +326,7 @@ def test_nothing_varies(run: Run, hospitals: pd.DataFrame) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_environment_with_one_class_can_be_dropped_as_told(run: Run, hospitals: pd.DataFrame) -> None:
     hospitals.assign(ill=hospitals["ill"].where(hospitals["hospital"] != "Oslo", "yes")).to_csv("h.csv", index=False)
     done = run(target="ill")
@@ -363,6 +368,7 @@ def test_a_full_disk_leaves_the_old_model(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 # --- in a shell of its own --------------------------------------------------------------------------------------------
+@pytest.mark.slow  # a process of its own that imports torch
 @pytest.mark.usefixtures("folder")
 def test_a_terminal_shows_how_far_training_is() -> None:
     ours, theirs = pty.openpty()

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from invariscope import datasets
 from invariscope.datasets.catalogue import Compared, compare, entries, entry
-from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.entry import Entry, Published, facts
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 
 ENTRIES = list(entries().values())
 REAL = [one for one in ENTRIES if one.files]
+
+
+def loaded(chosen: list[Entry]) -> list[Any]:
+    """Entries for tests that load them: images by the ten thousand are for slow tests."""
+    return [pytest.param(one, marks=[pytest.mark.slow] * (one.kind == "images"), id=one.name) for one in chosen]
 
 
 @pytest.fixture
@@ -50,7 +56,7 @@ def test_every_function_that_makes_a_data_set_is_listed() -> None:
     assert functions - set(entries()) == {"ladder", "image_folder"}  # these work on what the user brings
 
 
-@pytest.mark.parametrize("at_hand", ENTRIES, ids=lambda one: one.name, indirect=True)
+@pytest.mark.parametrize("at_hand", loaded(ENTRIES), indirect=True)
 def test_loads_as_described(at_hand: Entry) -> None:
     data = at_hand.load()
     assert isinstance(data, Dataset)
@@ -62,7 +68,7 @@ def test_loads_as_described(at_hand: Entry) -> None:
         assert data.environments.columns == data.columns
 
 
-@pytest.mark.parametrize("at_hand", REAL, ids=lambda one: one.name, indirect=True)
+@pytest.mark.parametrize("at_hand", loaded(REAL), indirect=True)
 def test_agrees_with_what_was_published(at_hand: Entry) -> None:
     different = {(at_hand.name, found.published.what): found.here for found in compare(at_hand) if not found.agrees}
     # of the 18 columns the paper counts, one is the target and one the environment

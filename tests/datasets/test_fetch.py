@@ -378,6 +378,7 @@ def test_cache_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 # --- two at once ----------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_two_processes_that_fetch_the_same_file_do_not_damage_each_other(cache: Path) -> None:
     """Each writes slowly under its own name and renames: both find a whole file, and one file is left."""
     program = f"""

@@ -282,17 +282,20 @@ def write_wheel(folder: Path) -> None:
         wheel.writestr("tiny_bikes-1.0.dist-info/RECORD", "")
 
 
+@pytest.mark.slow  # starts the real program
 def test_real_pip_brings_the_file_and_installs_nothing(shelf: Path, scratch: Path) -> None:
     write_wheel(shelf)
     assert bring(WHEEL, scratch) == CONTENT
     assert importlib.util.find_spec("tiny_bikes") is None
 
 
+@pytest.mark.slow  # starts the real program
 def test_real_pip_that_finds_nothing(shelf: Path, scratch: Path) -> None:
     with pytest.raises(DataUnavailable, match="No matching distribution found"):
         bring(WHEEL, scratch)
 
 
+@pytest.mark.slow  # starts the real program
 def test_source_archives_are_not_run(shelf: Path, scratch: Path, tmp_path: Path) -> None:
     """pip would run the setup code of a source archive only to read its name: such archives must not be touched."""
     trace = tmp_path / "was-run"
@@ -334,6 +337,7 @@ def bring_or_skip(source: Source, folder: Path) -> Path:
         pytest.skip(f"no package registry can be reached: {error}")
 
 
+@pytest.mark.slow  # starts the real program
 def test_real_npm(scratch: Path) -> None:
     """The licence file of a package of 4 kB that will never change again."""
     if shutil.which("npm") is None:
@@ -342,11 +346,13 @@ def test_real_npm(scratch: Path) -> None:
     assert path.read_text().startswith("MIT License")
 
 
+@pytest.mark.slow  # starts the real program
 def test_real_pip(scratch: Path) -> None:
     path = bring_or_skip(WheelMember("iniconfig", "2.0.0", "iniconfig/py.typed"), scratch)
     assert sha256_of(path) == hashlib.sha256(b"").hexdigest()
 
 
+@pytest.mark.slow  # starts the real program
 def test_real_apt(scratch: Path) -> None:
     if shutil.which("apt-get") is None:
         pytest.skip("no apt-get on this system")

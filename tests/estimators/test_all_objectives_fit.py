@@ -11,7 +11,7 @@ from invariscope.estimators import InvariantClassifier, InvariantRegressor
 from invariscope.objectives import REGISTRY
 
 
-@pytest.mark.parametrize("target", ["number", "binary", "three"])
+@pytest.mark.parametrize("target", ["number", pytest.param("binary", marks=pytest.mark.slow), "three"])
 @pytest.mark.parametrize("hidden", [(), (4,)], ids=["linear", "network"])
 @pytest.mark.parametrize("objective", sorted(REGISTRY))
 def test_an_objective_trains_linear_models_and_networks(

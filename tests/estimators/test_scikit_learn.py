@@ -23,14 +23,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from invariscope.errors import InputError
 from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
 
-# the defaults, which warn that there is no env, and a short training that is told to compare no environments
-FAST: dict[str, Any] = {"objective": "erm", "steps": 100, "learning_rate": 0.1}
-CHECKED = [InvariantRegressor(), InvariantClassifier(), InvariantRegressor(**FAST), InvariantClassifier(**FAST)]
+# a short training that is told to compare no environments
+SHORT_ERM: dict[str, Any] = {"objective": "erm", "steps": 100, "learning_rate": 0.1}
 
 
-@pytest.mark.filterwarnings("ignore:no env given")
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks([InvariantRegressor(**SHORT_ERM), InvariantClassifier(**SHORT_ERM)])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow  # the same checks with ten times the steps
+@pytest.mark.filterwarnings("ignore:no env given")
+@parametrize_with_checks([InvariantRegressor(), InvariantClassifier()])
+def test_scikit_learns_own_checks_at_the_defaults(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -144,6 +149,7 @@ def by_hand(data: Data, penalty: float) -> list[float]:
     return scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("routed", [True, False])
 def test_a_search_over_the_penalty_leaves_one_environment_out_at_a_time(routed: bool, data: Data) -> None:
     search = GridSearchCV(clone(SHORT), {"penalty": [0.0, 10.0]}, cv=LeaveOneEnvironmentOut())

@@ -83,10 +83,10 @@ def test_loss_gradient_and_hessian_equal_loops(classes: int, weighted: bool, see
     found = evaluate(problem.data, problem.target, theta)
     for e in range(3):
         rows, y, weight = problem.part(e)
-        arguments = (problem.loss.name, problem.head(theta[e]), rows, y, weight)
+        arguments = (reference.name_of(problem.loss), problem.head(theta[e]), rows, y, weight)
         np.testing.assert_allclose(found.loss[e], reference.total_loss(*arguments), rtol=1e-10)
         np.testing.assert_allclose(found.gradient[e], reference.total_gradient(*arguments), rtol=1e-9, atol=1e-9)
-        hessian = reference.total_hessian(problem.loss.name, problem.head(theta[e]), rows, weight)
+        hessian = reference.total_hessian(reference.name_of(problem.loss), problem.head(theta[e]), rows, weight)
         np.testing.assert_allclose(found.hessian[e], hessian, rtol=1e-9, atol=1e-9)
 
 
@@ -121,9 +121,9 @@ def test_a_stack_of_heads_is_judged_outside_its_folds(classes: int, weighted: bo
             kept = np.arange(len(y)) % 4 != fold
             arguments = (rows[kept], y[kept], None if weight is None else weight[kept])
             head = problem.head(stack[fold, e])
-            expected = reference.total_loss(problem.loss.name, head, *arguments)
+            expected = reference.total_loss(reference.name_of(problem.loss), head, *arguments)
             np.testing.assert_allclose(found.loss[fold, e], expected, rtol=1e-10)
-            gradient = reference.total_gradient(problem.loss.name, head, *arguments)
+            gradient = reference.total_gradient(reference.name_of(problem.loss), head, *arguments)
             np.testing.assert_allclose(found.gradient[fold, e], gradient, rtol=1e-9, atol=1e-8)
 
 
@@ -137,7 +137,7 @@ def test_held_out_loss_equals_a_loop(classes: int, weighted: bool, seed: int) ->
         rows, y, weight = problem.part(e)
         expected = 0.0
         for i in range(len(y)):  # each row by the head that has not seen it
-            loss = reference.row_loss(problem.loss.name, problem.head(stack[i % 3, e]), rows[i], y[i])
+            loss = reference.row_loss(reference.name_of(problem.loss), problem.head(stack[i % 3, e]), rows[i], y[i])
             expected += loss * (1.0 if weight is None else weight[i])
         np.testing.assert_allclose(found[e], expected, rtol=1e-9)
 
@@ -151,7 +151,7 @@ def test_cross_losses_equal_a_loop(classes: int, weighted: bool, seed: int) -> N
     assert found.shape == (3, 3)
     for a in range(3):
         for b in range(3):
-            expected = reference.total_loss(problem.loss.name, problem.head(theta[b]), *problem.part(a))
+            expected = reference.total_loss(reference.name_of(problem.loss), problem.head(theta[b]), *problem.part(a))
             np.testing.assert_allclose(found[a, b], expected, rtol=1e-9)
     own = evaluate(problem.data, problem.target, theta)
     np.testing.assert_allclose(np.diag(found), own.loss, rtol=1e-10)
@@ -167,7 +167,7 @@ def test_folds_count_off_the_rows_of_an_environment() -> None:
 # --- fitting ---------------------------------------------------------------------------------------------------------
 def scikit_learn_head(problem: Problem, X: Any, y: Any, weight: Any) -> tuple[Any, Any]:
     """Weight and bias by scikit-learn; softmax weights sum to zero over the classes."""
-    if problem.loss.name == "squared":
+    if reference.name_of(problem.loss) == "squared":
         line = LinearRegression().fit(X, y, sample_weight=weight)
         return line.coef_[None], np.array([line.intercept_])
     centre = X.mean(axis=0)
@@ -178,7 +178,7 @@ def scikit_learn_head(problem: Problem, X: Any, y: Any, weight: Any) -> tuple[An
 
 def compared(problem: Problem, theta: Any) -> tuple[Any, Any]:
     weight, bias = reference.raw_parameters(problem.data, problem.loss, theta)
-    if problem.loss.name == "softmax":
+    if reference.name_of(problem.loss) == "softmax":
         weight, bias = weight - weight.mean(axis=0), bias - bias.mean()
     return weight, bias
 
@@ -234,7 +234,8 @@ def test_weights_are_repetitions(classes: int, seed: int) -> None:
     problem = Problem(classes, seed, weighted=True)
     assert problem.weight is not None
     times = problem.weight.astype(int)
-    data = Environments(*(np.repeat(part, times, axis=0) for part in (problem.X, problem.y, problem.env)))
+    repeated_rows = [np.repeat(part, times, axis=0) for part in (problem.X, problem.y, problem.env)]
+    data = Environments(*repeated_rows)
     target = target_of(data, problem.target.task)
     shared_weights = np.array([1.0, 0.5, 2.0])
     for fit in (fit_own, lambda *given: fit_shared(*given, shared_weights)):
@@ -245,8 +246,9 @@ def test_weights_are_repetitions(classes: int, seed: int) -> None:
             second = reference.raw_parameters(data, problem.loss, repeated.theta[e])
             assert_same_head(first, second)
     # on one and the same design, so that parameters mean the same
+    data = Environments(*repeated_rows)
     data.blocks.shift = problem.data.blocks.shift
-    data.memo.clear()
+    target = target_of(data, problem.target.task)
     theta = problem.some_theta()
     first, second = evaluate(problem.data, problem.target, theta), evaluate(data, target, theta)
     np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-9, atol=1e-7)
@@ -402,7 +404,7 @@ def test_score_covariances_equal_loops(classes: int, weighted: bool, seed: int) 
     corrected, _ = score_covariances(problem.data, problem.target, fitted.theta, part.inverse_root())
     scale = np.abs(plain).max(axis=(1, 2))
     for e in range(3):
-        arguments = (problem.loss.name, problem.head(fitted.theta[e]), *problem.part(e))
+        arguments = (reference.name_of(problem.loss), problem.head(fitted.theta[e]), *problem.part(e))
         np.testing.assert_allclose(plain[e], reference.score_covariance(*arguments), atol=1e-9 * scale[e])
         hc2 = reference.score_covariance(*arguments, inverse=part.inverse()[e])
         np.testing.assert_allclose(corrected[e], hc2, atol=1e-6 * scale[e])

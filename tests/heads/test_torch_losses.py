@@ -10,15 +10,20 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import (
-    TASKS,
     checked_task,
+    column_losses,
+    curvature,
+    predicted,
     probabilities,
     risks,
     row_losses,
+    slopes,
     target_columns,
     task_of,
 )
 from tests.objectives.finite_differences import assert_gradient
+
+TASKS = ("regression", "binary", "multiclass")
 
 
 def normal(seed: int, *shape: int) -> Tensor:
@@ -92,6 +97,11 @@ def test_task_is_found_from_the_shapes() -> None:
     assert task_of([torch.zeros(2)], [torch.tensor([0, 1])]) == "binary"
     assert task_of([torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "regression"
     assert checked_task("binary", [torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "binary"
+    assert checked_task("classification", [torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])]) == "binary"
+    assert checked_task("classification", [torch.zeros(2)], [torch.tensor([0, 1])]) == "binary"
+    assert checked_task("classification", [torch.zeros(2, 2)], [torch.tensor([0, 1])]) == "multiclass"
+    assert checked_task("auto", [torch.zeros(2, 3)], [torch.tensor([0, 2])]) == "multiclass"
+    assert checked_task("auto", [torch.zeros(2)], [torch.tensor([0.5, 7.0])]) == "regression"  # two rows, not classes
 
 
 def test_targets_become_columns() -> None:
@@ -105,13 +115,38 @@ def test_targets_become_columns() -> None:
     ("task", "logits", "targets", "message"),
     [
         ("guess", [torch.zeros(2, 1)], [torch.zeros(2)], 'task "guess" is unknown'),
-        (None, [], [], "0 environments of logits"),
-        (None, [torch.zeros(2, 1)], [torch.zeros(2)] * 2, "1 environments of logits, but 2 of targets"),
-        (None, [torch.zeros(2, 1)], [torch.zeros(3)], "2 rows of logits, but 3 of targets"),
+        ("auto", [torch.zeros(2, 1)], [torch.tensor([1, 2])], "one output cannot tell several classes apart"),
+        ("auto", [torch.zeros(2, 1)], [torch.tensor([0.0, 1.0])], "may be meant either way"),
+        ("auto", [], [], "0 environments of logits"),
+        ("auto", [torch.zeros(2, 1)], [torch.zeros(2)] * 2, "1 environments of logits, but 2 of targets"),
+        ("auto", [torch.zeros(2, 1)], [torch.zeros(3)], "2 rows of logits, but 3 of targets"),
     ],
 )
-def test_input_that_does_not_fit_is_named(
-    task: str | None, logits: list[Tensor], targets: list[Tensor], message: str
-) -> None:
+def test_input_that_does_not_fit_is_named(task: str, logits: list[Tensor], targets: list[Tensor], message: str) -> None:
     with pytest.raises(InputError, match=message):
         checked_task(task, logits, targets)
+
+
+@pytest.mark.parametrize(("task", "outputs"), [("regression", 1), ("binary", 1), ("multiclass", 4)])
+def test_losses_of_columns_are_those_of_rows_with_their_derivatives(task: str, outputs: int) -> None:
+    scores = normal(0, 6, outputs)
+    targets = normal(1, 6) if task == "regression" else torch.arange(6) % max(outputs, 2)
+    columns = target_columns(targets, task, outputs, torch.float64)
+    stacked = torch.stack([scores, 2 * scores])  # however many axes lead
+    losses = column_losses(stacked, columns, task)
+    torch.testing.assert_close(losses[0], row_losses(scores, targets, task), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(losses[1], row_losses(2 * scores, targets, task), rtol=1e-12, atol=1e-14)
+    factor = torch.ones(6, dtype=torch.float64, requires_grad=True)
+    column_losses(factor[:, None] * scores, columns, task).sum().backward()
+    assert factor.grad is not None
+    halved = 2.0 if task == "regression" else 1.0
+    torch.testing.assert_close(halved * slopes(scores, columns, task), factor.grad, rtol=1e-12, atol=1e-14)
+    if task != "regression":
+        matrix = torch.func.vmap(torch.func.jacrev(lambda row: predicted(row, task)))(scores)
+        free = 0.0 if task == "binary" else 1 / outputs
+        torch.testing.assert_close(curvature(predicted(scores, task), task) - free, matrix, rtol=1e-12, atol=1e-14)
+
+
+def test_slopes_refuse_columns_that_do_not_match() -> None:
+    with pytest.raises(RuntimeError):
+        slopes(torch.zeros(3, 2), torch.zeros(3, 1), "regression")

@@ -20,9 +20,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import invariscope.estimators  # noqa: F401  (it adds .safetensors to what can be read)
 from invariscope.errors import InputError
+from invariscope.models import split
 from invariscope.models.files import load_model
-from invariscope.models.split import split
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC, LinearSVC, LinearSVR
 
 from invariscope.errors import InputError
-from invariscope.models.split import split
+from invariscope.heads.linear_head import LinearHead
+from invariscope.models import Split, split
 
 NAMES = ["age", "dose", "weight"]
 
@@ -414,3 +415,33 @@ def test_rows_that_do_not_fit_the_model(data: Data) -> None:
         split(scaled(Ridge()).fit(data.X, data.number)).represent(data.X[:, :2])
     with pytest.raises(InputError, match="model is not fitted: call fit first"):
         split(make_pipeline(FunctionTransformer(), Pipeline([("scale", StandardScaler())]), Clipped())).predict(data.X)
+
+
+class SplitsByItself(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator of nobody we know that says what its halves are."""
+
+    def fit(self, X: Any, y: Any) -> SplitsByItself:
+        self.is_fitted_ = True
+        return self
+
+    def represent(self, X: Any) -> Any:
+        return np.asarray(X)[:, :1]
+
+    def predict(self, X: Any) -> Any:
+        return 2.0 * self.represent(X)[:, 0]
+
+    def split(self) -> Split:
+        head = LinearHead([[2.0]], 0.0)
+        return Split(self.represent, self.predict, head, columns=["first"], name="first column", task="regression")
+
+
+def test_a_model_that_splits_itself_is_asked_also_at_the_end_of_a_pipeline(data: Data) -> None:
+    pipe = make_pipeline(StandardScaler(), SplitsByItself()).fit(data.X, data.number)
+    halves = split(pipe)
+    scaled = StandardScaler().fit_transform(data.X)[:, :1]
+    np.testing.assert_allclose(halves.represent(data.X), scaled)
+    np.testing.assert_allclose(halves.predict(data.X), 2 * scaled[:, 0])
+    assert halves.columns(data.X) == ("first",)
+    assert halves.description == "Pipeline: StandardScaler → first column"
+    with pytest.raises(InputError, match=r"model is not fitted: call fit first \(SplitsByItself\)"):
+        split(SplitsByItself())

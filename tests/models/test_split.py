@@ -16,7 +16,7 @@ from scipy.special import expit, softmax
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.split import Split, split
+from invariscope.models import Split, split
 
 NAMES = ["age", "dose", "weight"]
 
@@ -129,12 +129,16 @@ def test_bad_splits_are_refused(settings: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("predictions", "task", "message"),
     [
-        ([[0.5, 0.6]], None, "does not give probabilities: each row must hold numbers from 0 to 1 that sum to 1"),
-        ([[1.5, -0.5]], "classification", "does not give probabilities"),
-        ([1.5], "classification", "does not give probabilities"),
-        ([[1.0, 2.0]], "regression", "predict gives 2 numbers per row: audit one target at a time"),
-        ([np.nan], "regression", "predictions hold 1 missing or infinite values"),
-        (["yes"], None, r'predict gives labels \("yes"\), not numbers: give probabilities'),
+        ([[0.5, 0.6]], None, "the probabilities of 1 rows do not sum to 1"),
+        ([[1.5, -0.5]], "classification", r"predictions of 1 rows lie outside 0\.\.1"),
+        ([1.5], "classification", r"predictions of 1 rows lie outside 0\.\.1"),
+        (
+            [[1.0, 2.0]],
+            "regression",
+            "predictions have 2 columns: a numeric target needs one",
+        ),
+        ([np.nan], "regression", "predictions: 1 missing or infinite values"),
+        (["yes"], None, r'predictions hold text \("yes"\), not numbers: give numbers, or probabilities'),
     ],
 )
 def test_bad_predictions_are_refused(predictions: Any, task: str | None, message: str) -> None:
@@ -148,11 +152,11 @@ def test_halves_must_fit_each_other(data: Data) -> None:
         halves.represent(data.X)
     with pytest.raises(InputError, match="X has 90 rows but represent has 89"):
         Split(represent=lambda X: X[1:]).represent(data.X)
-    with pytest.raises(InputError, match="X has 90 rows but predict has 89"):
+    with pytest.raises(InputError, match="X has 90 rows but predictions has 89"):
         Split(predict=lambda X: X[1:, 0]).predict(data.X)
     with pytest.raises(InputError, match="columns has 1 names for 2 columns"):
         Split(represent=data.X[:, :2], columns=["one"]).columns(data.X)
-    with pytest.raises(InputError, match="predict gives 2 columns for 3 classes"):
+    with pytest.raises(InputError, match="predictions have 2 columns, but there are 3 classes"):
         Split(predict=np.full((90, 2), 0.5), classes="abc").predict(data.X)
 
 
@@ -238,7 +242,7 @@ def test_head_scores_and_probabilities(seed: int) -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, invariscope.models.split, invariscope.models.files; print(*sys.modules)"
+    code = "import sys, invariscope.models.splits, invariscope.models.files; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert not {"torch", "sklearn", "skops", "joblib", "pandas"} & set(done.stdout.split())

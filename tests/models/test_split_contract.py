@@ -20,7 +20,7 @@ from torch import nn
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.models.split import Split, split
+from invariscope.models import Split, split
 from invariscope.models.torch_networks import mlp
 
 N = 60

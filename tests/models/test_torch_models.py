@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.models.split import Split, split
+from invariscope.models import Split, split
 from invariscope.models.torch_networks import linear, mlp
 from tests.small_networks import HIDDEN, Algorithm, Backwards, Branches, D, N, Scaled, Wrapper, body, three
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.models.split import split
+from invariscope.models import split
 from invariscope.models.torch_networks import convnet
 from tests.small_networks import HIDDEN, Branches, D, N, body, three
 

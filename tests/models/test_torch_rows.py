@@ -23,7 +23,7 @@ from torch.utils.data import (
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.models.split import split
+from invariscope.models import split
 from invariscope.models.torch_rows import in_memory
 
 N, D = 23, 3
@@ -222,6 +222,7 @@ class Pictures(Dataset[Any]):
         return tuple(part[i] if not isinstance(part[i], np.str_) else str(part[i]) for part in self.parts)
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_loader_is_that_of_its_rows(pictures: Any) -> None:
     images, y, env, module = pictures
     expected = iv.audit(module, images, y, env, n_boot=99)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import invariscope.objectives
+from invariscope.models.torch_heads import feature_head
 from invariscope.objectives import REGISTRY, Batch
-from invariscope.objectives.feature_head import feature_head
 from tests.objectives.finite_differences import assert_gradient, central_differences
 from tests.objectives.worlds import (
     OUTPUTS,

@@ -78,6 +78,7 @@ def test_the_discriminator_that_sees_most_clearly_counts_most() -> None:
     assert expected[0] > 2 * expected[1]
 
 
+@pytest.mark.slow
 def test_discriminators_learn_by_the_same_descent_and_projections_stay(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     features = tuple(torch.randn(30, 3, generator=generator) + 2 * shift for shift in (-1.0, 0.0, 1.0))

@@ -12,7 +12,7 @@ from torch import Tensor
 import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.objectives.regret import regret_penalty
-from invariscope.objectives.shared_heads import accelerated_heads, best_heads, newton_heads, rows_of
+from invariscope.objectives.shared_heads import accelerated_heads, best_heads, newton_heads, problems_of
 from tests.objectives.finite_differences import assert_gradient
 
 TASKS = ("regression", "binary", "multiclass")
@@ -98,7 +98,7 @@ def test_gradient_includes_what_refitting_the_heads_does(task: str, ridge: float
 def test_both_ways_to_fit_class_heads_end_where_the_gradient_is_zero(task: str, strength: float, seed: int) -> None:
     """Hard rows too: at strength 30 classes are nearly separate."""
     _, targets, features = drawn(task, seed, (60, 80, 70), 4, strength)
-    rows = rows_of(features, targets, task, OUTPUTS[task], 1e-3)
+    rows = problems_of(features, targets, task, OUTPUTS[task], 1e-3)
     for fit in (newton_heads, accelerated_heads):
         heads = fit(rows)
         gradient = torch.func.grad(lambda w: rows.objectives(w).sum())(heads)
@@ -109,14 +109,14 @@ def test_both_ways_to_fit_class_heads_end_where_the_gradient_is_zero(task: str, 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_newton_steps_never_go_up(task: str, seed: int) -> None:
     _, targets, features = drawn(task, seed, (60, 80, 70), 4, 30.0)
-    rows = rows_of(features, targets, task, OUTPUTS[task], 1e-3)
+    rows = problems_of(features, targets, task, OUTPUTS[task], 1e-3)
     values = torch.stack([rows.objectives(newton_heads(rows, steps)) for steps in range(12)])
     assert bool((values[1:] <= values[:-1] + 1e-12).all())
 
 
 def test_wide_features_of_several_classes_go_the_cheap_way(seed: int) -> None:
     _, targets, features = drawn("multiclass", seed, (300, 300), 60)
-    rows = rows_of(features, targets, "multiclass", 3, 1e-2)
+    rows = problems_of(features, targets, "multiclass", 3, 1e-2)
     torch.testing.assert_close(best_heads(rows), accelerated_heads(rows), rtol=0, atol=0)
     torch.testing.assert_close(
         rows.objectives(best_heads(rows)), rows.objectives(newton_heads(rows)), rtol=1e-6, atol=0

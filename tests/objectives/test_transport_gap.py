@@ -114,6 +114,7 @@ def test_gradient_is_that_of_the_squares_alone(task: str, seed: int) -> None:
         assert torch.equal(plain, centred)
 
 
+@pytest.mark.slow
 def test_is_centred_at_zero_under_invariance_if_noise_is_taken_off(seed: int) -> None:
     rng = np.random.default_rng(seed)
     found = {True: [], False: []}

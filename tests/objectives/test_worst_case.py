@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
+from invariscope.models.torch_heads import feature_head
 from invariscope.objectives import REGISTRY, Batch, WorstCase, objective_of
-from invariscope.objectives.feature_head import feature_head
 from invariscope.objectives.worst_points import Search, squared_unit, worst_moves
 from invariscope.torch import worst_case_penalty
 from invariscope.training import Settings, train
@@ -117,6 +117,7 @@ def slow_dual(weight: np.ndarray, rows: np.ndarray, targets: np.ndarray, radius:
     return float(found.fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius", [0.1, 0.7])
 def test_cross_entropy_reaches_the_dual(radius: float, seed: int) -> None:
     head, rows, targets = drawn("multiclass", seed, 5)
@@ -326,7 +327,7 @@ def test_a_batch_without_a_head_is_fine_for_the_others() -> None:
         ({"radius": -1.0}, "radius"),
         ({"radius": float("nan")}, "radius"),
         ({"iterations": 0}, "iterations"),
-        ({"task": "classification"}, "unknown"),
+        ({"task": "log_loss"}, "unknown"),
         ({"task": "binary"}, "needs one"),
     ],
     ids=["beyond", "negative", "radius", "nan", "iterations", "task", "outputs"],

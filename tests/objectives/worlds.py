@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from invariscope.models.torch_heads import FeatureHead, feature_head
 from invariscope.objectives import REGISTRY, Batch, Objective
-from invariscope.objectives.feature_head import FeatureHead, feature_head
 
 TASKS = ("regression", "binary", "multiclass")
 OUTPUTS = {"regression": 1, "binary": 1, "multiclass": 3}

@@ -7,13 +7,13 @@ import pytest
 
 from invariscope.ratios import basis as module
 from invariscope.ratios.basis import KNOTS, Basis, Expansion, _quantiles, bases_for
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 
 
-def some_rows(seed: int, n: int = 400, d: int = 3, weight: bool = False) -> Rows:
+def some_rows(seed: int, n: int = 400, d: int = 3, weight: bool = False) -> GroupedRows:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
-    return Rows(X, np.array([0, n // 2, n]), rng.uniform(0.5, 3.0, n) if weight else None)
+    return GroupedRows(X, np.array([0, n // 2, n]), rng.uniform(0.5, 3.0, n) if weight else None)
 
 
 def test_second_order_by_hand() -> None:
@@ -56,7 +56,7 @@ def test_candidates_suit_the_columns(seed: int) -> None:
     wide = some_rows(seed, d=60)
     assert [basis.name for basis in bases_for(wide)] == ["linear", "squares", "spline"]  # 1,770 products are too many
     rng = np.random.default_rng(seed)
-    binary = Rows(rng.integers(0, 2, (200, 2)).astype(float), np.array([0, 100, 200]))
+    binary = GroupedRows(rng.integers(0, 2, (200, 2)).astype(float), np.array([0, 100, 200]))
     found = bases_for(binary)
     assert [basis.name for basis in found] == ["linear", "second-order"]
     assert found[1].width(2) == 3  # 0/1 columns have no squares of their own, but a product

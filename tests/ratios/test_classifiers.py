@@ -91,6 +91,7 @@ def test_weights_are_passed_on(seed: int) -> None:
     assert len(plain._fit.models) == FOLDS
 
 
+@pytest.mark.slow  # seven fits of the network, whose quick tests are those of scikit-learn's
 def test_the_network_of_the_paper_in_torch(seed: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     from invariscope.ratios.torch_network import TorchNetwork

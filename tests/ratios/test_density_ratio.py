@@ -16,8 +16,12 @@ from invariscope.ratios.density_ratio import ratio_for
 from invariscope.ratios.estimators import ESTIMATORS
 
 KERNELS = ["ulsif", "rulsif", "kliep", "kmm"]
-FAST = [name for name in ESTIMATORS if name not in ("mlp", "forest", "boosting")]
-every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
+FITTED_LONG = ("mlp", "forest", "boosting")
+FAST = [name for name in ESTIMATORS if name not in FITTED_LONG]
+# trees and networks take up to seconds a fit: of the quick tests they are in one, test_the_very_same_rows
+every_estimator = pytest.mark.parametrize(
+    "estimator", [pytest.param(name, marks=[pytest.mark.slow] * (name in FITTED_LONG)) for name in ESTIMATORS]
+)
 
 
 def three(seed: int, n: int = 150, gap: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +66,7 @@ def test_environments_that_are_alike_have_ratio_one(estimator: str, seed: int) -
     np.testing.assert_allclose(ratio.overlap.mean_ratio, 1.0, atol=0.1)
 
 
-@every_estimator
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_very_same_rows_have_ratio_one(estimator: str, seed: int) -> None:
     half = np.random.default_rng(seed).normal(size=(400, 2))
     X, code = np.concatenate([half, half]), np.repeat([0, 1], 400)

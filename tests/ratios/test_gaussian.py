@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import invariscope as iv
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.gaussian import FLOOR, SMALLEST, fit_gaussian
 from tests.reference import ratios as reference
 
@@ -14,7 +14,7 @@ def test_densities_are_those_of_shrunk_moments(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sizes, d = [12, 30], 3
     weight = rng.uniform(0.5, 2.0, sum(sizes))
-    rows = Rows(rng.normal(size=(sum(sizes), d)), np.array([0, 12, 42]), weight)
+    rows = GroupedRows(rng.normal(size=(sum(sizes), d)), np.array([0, 12, 42]), weight)
     fit = fit_gaussian(rows, rng)
     means, scatters = [], []
     for part in (slice(0, 12), slice(12, 42)):

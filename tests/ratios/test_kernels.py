@@ -7,7 +7,7 @@ import pytest
 
 from invariscope.datasets.synthetic.overlap import overlap_dial
 from invariscope.ratios.density_ratio import density_ratio
-from invariscope.ratios.estimator import Estimator, Rows
+from invariscope.ratios.estimator import Estimator, GroupedRows
 from invariscope.ratios.kernels import (
     CENTRES,
     SMALLEST,
@@ -30,9 +30,9 @@ ESTIMATORS = [fit_ulsif, fit_rulsif, fit_kliep, fit_kmm]
 every_estimator = pytest.mark.parametrize("fit", ESTIMATORS)
 
 
-def rows_from(*parts: np.ndarray) -> Rows:
+def rows_from(*parts: np.ndarray) -> GroupedRows:
     sizes = [len(part) for part in parts]
-    return Rows(np.vstack(parts), np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp))
+    return GroupedRows(np.vstack(parts), np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp))
 
 
 def test_features_by_hand(seed: int) -> None:
@@ -128,7 +128,7 @@ def test_three_environments_agree_with_the_truth_and_each_other(fit: Estimator, 
 def test_same_law_gives_ratios_near_one(fit: Estimator, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(4000, 3))
-    scores = fit(Rows(X, np.array([0, 2000, 4000])), rng).log_densities(X)
+    scores = fit(GroupedRows(X, np.array([0, 2000, 4000])), rng).log_densities(X)
     assert np.abs(scores[:, 0] - scores[:, 1]).mean() < 0.15
 
 
@@ -137,8 +137,10 @@ def test_weights_are_repetition(fit: Estimator, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, offsets = np.vstack([rng.normal(size=(300, 2)), 1.4 * rng.normal(size=(400, 2))]), np.array([0, 300, 700])
     count = rng.integers(1, 4, 700)
-    repeated = Rows(np.repeat(X, count, axis=0), np.concatenate([[0], np.cumsum(np.add.reduceat(count, [0, 300]))]))
-    weighted = Rows(X, offsets, count.astype(float))
+    repeated = GroupedRows(
+        np.repeat(X, count, axis=0), np.concatenate([[0], np.cumsum(np.add.reduceat(count, [0, 300]))])
+    )
+    weighted = GroupedRows(X, offsets, count.astype(float))
     expected = fit(repeated, np.random.default_rng(5)).log_densities(X)
     np.testing.assert_allclose(fit(weighted, np.random.default_rng(5)).log_densities(X), expected, atol=1e-3)
 
@@ -147,7 +149,7 @@ def test_weights_are_repetition(fit: Estimator, seed: int) -> None:
 def test_again_keeps_choices_and_refits(fit: Estimator, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal(size=(1000, 2)), 1.5 * rng.normal(size=(1000, 2))])
-    rows = Rows(X, np.array([0, 1000, 2000]))
+    rows = GroupedRows(X, np.array([0, 1000, 2000]))
     first = fit(rows, rng)
     again = first.again(rows)  # bumps of the same width on other rows
     assert [e and e.bumps.width for e in again.expansions] == [e and e.bumps.width for e in first.expansions]
@@ -164,9 +166,9 @@ def test_columns_that_say_nothing(fit: Estimator, seed: int) -> None:
     X = np.vstack([rng.normal(size=(2000, 1)), 1.4 * rng.normal(size=(2000, 1))])
     offsets = np.array([0, 2000, 4000])
     truth = (-0.5 * X**2 * (1.0 - 1.0 / 1.4**2) + np.log(1.4))[:, 0]
-    doubled = fit(Rows(np.hstack([X, X]), offsets), rng).log_densities(np.hstack([X, X]))
+    doubled = fit(GroupedRows(np.hstack([X, X]), offsets), rng).log_densities(np.hstack([X, X]))
     assert np.abs(doubled[:, 0] - doubled[:, 1] - truth).mean() < 0.25
-    nothing = fit(Rows(np.zeros((4000, 0)), offsets), rng).log_densities(np.zeros((4, 0)))
+    nothing = fit(GroupedRows(np.zeros((4000, 0)), offsets), rng).log_densities(np.zeros((4, 0)))
     np.testing.assert_allclose(nothing, 0.0, atol=2e-3)  # a ridge of 1/1000
 
 
@@ -174,7 +176,7 @@ def test_columns_that_say_nothing(fit: Estimator, seed: int) -> None:
 def test_disjoint_environments_stay_finite_and_are_told(fit: Estimator, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal(size=(200, 2)), 100.0 + 2.0 * rng.normal(size=(200, 2))])
-    fitted = fit(Rows(X, np.array([0, 200, 400])), rng)
+    fitted = fit(GroupedRows(X, np.array([0, 200, 400])), rng)
     scores = fitted.log_densities(np.vstack([X, [[1e6, -1e6]]]))
     assert np.isfinite(scores).all()
     assert scores.min() >= np.log(SMALLEST)
@@ -190,7 +192,7 @@ def test_tiny_environments_do_not_stop_it(fit: Estimator, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(24, 2))
     for offsets in ([0, 1, 24], [0, 2, 4, 24], [0, 23, 24]):
-        scores = fit(Rows(X, np.array(offsets)), rng).log_densities(X)
+        scores = fit(GroupedRows(X, np.array(offsets)), rng).log_densities(X)
         assert np.isfinite(scores).all()
 
 

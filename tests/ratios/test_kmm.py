@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.kernels import Bumps, Sample
 from invariscope.ratios.kmm import JITTER, _mean_matching, fit_kmm
 from invariscope.ratios.least_squares import KernelMoments, solve_quadratic
@@ -38,7 +38,7 @@ def test_normal_laws(d: int, band: float, seed: int) -> None:
     """P = N(0, I), Q = N(0.2, 1.5 I), 3,000 rows each."""
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal(size=(3000, d)), 0.2 + np.sqrt(1.5) * rng.normal(size=(3000, d))])
-    scores = fit_kmm(Rows(X, np.array([0, 3000, 6000])), rng).log_densities(X)
+    scores = fit_kmm(GroupedRows(X, np.array([0, 3000, 6000])), rng).log_densities(X)
     truth = -0.5 * (X**2).sum(axis=1) + ((X - 0.2) ** 2).sum(axis=1) / 3.0 + 0.5 * d * np.log(1.5)
     assert np.abs(scores[:, 0] - scores[:, 1] - truth).mean() < band
     weights = np.exp(scores[3000:, 0] - scores[3000:, 1])

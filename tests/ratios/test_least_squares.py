@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.kernels import Bumps, Sample, absolute
 from invariscope.ratios.least_squares import _least_squares, _minimum, fit_rulsif, fit_ulsif, solve_quadratic
 from tests.reference import kernel_ratios as reference
@@ -50,6 +50,6 @@ def test_normal_laws(fit: object, d: int, band: float, seed: int) -> None:
     """P = N(0, I), Q = N(0.2, 1.5 I), 3,000 rows each: published errors with 10,000 are 0.49 and 1.45 (RuLSIF)."""
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal(size=(3000, d)), 0.2 + np.sqrt(1.5) * rng.normal(size=(3000, d))])
-    scores = fit(Rows(X, np.array([0, 3000, 6000])), rng).log_densities(X)  # type: ignore[operator]
+    scores = fit(GroupedRows(X, np.array([0, 3000, 6000])), rng).log_densities(X)  # type: ignore[operator]
     truth = -0.5 * (X**2).sum(axis=1) + ((X - 0.2) ** 2).sum(axis=1) / 3.0 + 0.5 * d * np.log(1.5)
     assert np.abs(scores[:, 0] - scores[:, 1] - truth).mean() < band

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from invariscope.ratios.density_ratio import density_ratio
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.logistic import ROWS_TO_CHOOSE, LogisticFit, _at_most, fit_logistic
 
 
@@ -117,9 +117,11 @@ def test_sizes_are_corrected_for(seed: int) -> None:
 
 def test_again_keeps_the_choices_and_sees_the_other_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    rows = Rows(np.concatenate([rng.normal(size=(500, 2)), 1.5 * rng.normal(size=(500, 2))]), np.array([0, 500, 1000]))
+    rows = GroupedRows(
+        np.concatenate([rng.normal(size=(500, 2)), 1.5 * rng.normal(size=(500, 2))]), np.array([0, 500, 1000])
+    )
     fit = fit_logistic(rows, rng)
-    moved = Rows(rows.X + np.repeat([0.0, 1.0], 500)[:, None], rows.offsets)
+    moved = GroupedRows(rows.X + np.repeat([0.0, 1.0], 500)[:, None], rows.offsets)
     again = fit.again(moved)
     assert (again.basis.name, again.ridge) == (fit.basis.name, fit.ridge)
     x = np.array([[2.0, 2.0]])
@@ -130,7 +132,7 @@ def test_again_keeps_the_choices_and_sees_the_other_rows(seed: int) -> None:
 def test_the_choice_is_made_on_a_bounded_number_of_rows_of_all_environments(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sizes = np.array([30_000, 15_000, 40])
-    rows = Rows(rng.normal(size=(sizes.sum(), 2)), np.concatenate([[0], np.cumsum(sizes)]))
+    rows = GroupedRows(rng.normal(size=(sizes.sum(), 2)), np.concatenate([[0], np.cumsum(sizes)]))
     few = np.diff(_at_most(rows, ROWS_TO_CHOOSE).offsets)
     assert few[2] == 40
     assert np.all(few[:2] >= ROWS_TO_CHOOSE // 3)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invariscope.errors import InputError
+from invariscope.reading.dropped_environments import without_environments
 from invariscope.reading.environment_bins import (
     DATE_BINS,
     Bin,
     bin_environments,
     refuse_unbinned,
-    without_environments,
 )
 from invariscope.reading.spelling import SHELL
 from invariscope.rows.environments import Environments
@@ -227,6 +227,7 @@ def test_groups_between_edges_cover_every_row_once(values: list[float], edges: l
         assert [k for k in range(len(bounds) - 1) if bounds[k] <= value < bounds[k + 1]] == [label.rank]
 
 
+@pytest.mark.slow
 @given(st.lists(st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)), min_size=1, max_size=30))
 def test_groups_of_dates_cover_every_row_once(dates: list[datetime.datetime]) -> None:
     for how in DATE_BINS:

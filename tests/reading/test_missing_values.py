@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invariscope.errors import InputError
-from invariscope.reading.missing_values import CHOICES, fill
+from invariscope.reading.missing_values import fill
+from invariscope.reading.options import MISSING_CHOICES
 from invariscope.reading.spelling import SHELL
 
 NAN = float("nan")
@@ -29,7 +30,7 @@ def patients() -> pd.DataFrame:
 
 def test_nothing_missing_changes_nothing(patients: pd.DataFrame) -> None:
     whole = patients[["age", "hospital"]]
-    for how in CHOICES:
+    for how in MISSING_CHOICES:
         filled, notes = fill(whole, how)
         assert filled is whole
         assert notes == ()
@@ -166,7 +167,7 @@ def test_many_columns_are_not_all_listed() -> None:
 @given(st.lists(st.tuples(st.one_of(st.none(), st.integers(-9, 9)), st.sampled_from(["a", "b", None])), min_size=1))
 def test_whatever_is_chosen_nothing_is_missing_afterwards(rows: list[tuple[int | None, str | None]]) -> None:
     frame = pd.DataFrame(rows, columns=["number", "text"]).astype({"number": float, "text": "str"})
-    for how in CHOICES[1:]:
+    for how in MISSING_CHOICES[1:]:
         try:
             filled, notes = fill(frame, how)
         except InputError:

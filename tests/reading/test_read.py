@@ -16,7 +16,7 @@ from pyarrow import csv, feather, ipc, parquet
 
 import invariscope as iv
 from invariscope import InputError
-from invariscope.datasets.dataset import Dataset
+from invariscope.reading.dataset import Dataset
 
 ROWS = 12
 COLUMNS: dict[str, list[Any]] = {

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import invariscope as iv
-from invariscope.datasets.dataset import Dataset
+from invariscope.reading.dataset import Dataset
 
 ROWS = 12
 

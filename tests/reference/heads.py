@@ -13,6 +13,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 
+def name_of(loss: object) -> str:
+    """What the formulas here call a loss: "squared", "logistic" or "softmax"."""
+    return type(loss).__name__.removesuffix("Loss").lower()
+
+
 def scores_of(head: Any, row: Any) -> list[float]:
     return [sum(float(w) * float(x) for w, x in zip(weights, row, strict=True)) for weights in head]
 

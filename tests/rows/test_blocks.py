@@ -153,7 +153,7 @@ def test_columns_that_are_not_finite_are_found() -> None:
 def test_columns_out_of_range_are_found() -> None:
     sign = np.array([1.0, -1.0, 1.0, -1.0])
     matrix = np.column_stack([sign, 1e29 * sign, 1e31 * sign, 1e-29 * sign, 1e-31 * sign, 0 * sign, 1e31 + sign])
-    found = Blocks.of(matrix, np.array([0, 4])).columns_out_of_range()
+    found = Blocks.of(matrix, np.array([0, 4])).columns_out_of_range
     assert found == {2: 1e31, 4: 1e-31, 6: 1e31}
     assert not out_of_range(0.0)
     assert out_of_range(np.inf)
@@ -173,7 +173,9 @@ def everything(X: Any, y: Any, env: Any, weight: Any) -> list[Any]:
     return arrays
 
 
-@pytest.mark.parametrize(("classes", "weighted"), [(0, False), (0, True), (2, True), (3, False)])
+@pytest.mark.parametrize(
+    ("classes", "weighted"), [(0, False), (0, True), (2, True), pytest.param(3, False, marks=pytest.mark.slow)]
+)
 def test_the_number_of_threads_changes_no_bit(
     classes: int, weighted: bool, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,26 @@ def test_one_pass_is_shared_and_remembered(seed: int, monkeypatch: pytest.Monkey
     assert whole.rows.shape == (3, 1)
     assert whole.centre == folded.centre
     np.testing.assert_array_equal(whole.total.gram, folded.total.gram)
+
+
+@pytest.mark.parametrize("before", [(), (3,), (5,), (5, 3)], ids=str)
+def test_what_was_computed_before_makes_no_difference(before: tuple[int, ...], seed: int) -> None:
+    X, y, env, _ = table(seed)
+    data, fresh = Environments(X, y, env), Environments(X, y, env)
+    for folds in before:
+        moments_of(data, target_of(data), folds)
+    np.testing.assert_array_equal(
+        moments_of(data, target_of(data)).gram, moments_of(fresh, target_of(fresh)).gram, strict=True
+    )
+
+
+def test_another_target_of_the_same_rows_has_its_own_moments(seed: int) -> None:
+    X, y, env, _ = table(seed)
+    data = Environments(X, y, env)
+    target = target_of(data)
+    other = replace(target, values=2.0 * target.values)
+    first, second = moments_of(data, target).total, moments_of(data, other).total
+    np.testing.assert_allclose(second.gram[:, -1, -1], 4.0 * first.gram[:, -1, -1], rtol=1e-12)
 
 
 def test_numbers_out_of_range_are_refused_before_they_overflow(seed: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from invariscope.errors import InputError
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
 
 N = 24
 
@@ -65,17 +65,16 @@ def test_rare_values_beyond_the_first_rows_count() -> None:
     assert target_of(data).task == "regression"
 
 
-@pytest.mark.parametrize("name", ["classification", "multiclass", "softmax"])
+@pytest.mark.parametrize("name", ["classification", "multiclass"])
 def test_numbers_become_classes_on_request(name: str) -> None:
     target = target_of(data_with(cycled(10, 20, 40)), name)
     assert (target.task, target.classes) == ("multiclass", (10, 20, 40))
     assert set(target.values) == {0.0, 1.0, 2.0}
-    assert target_of(data_with(cycled(3, 4)), "logistic").task == "binary"
+    assert target_of(data_with(cycled(3, 4)), "binary").classes == (3, 4)
 
 
-@pytest.mark.parametrize("name", ["regression", "squared"])
-def test_whole_numbers_stay_numbers_on_request(name: str) -> None:
-    target = target_of(data_with(cycled(0, 1, 2)), name)
+def test_whole_numbers_stay_numbers_on_request() -> None:
+    target = target_of(data_with(cycled(0, 1, 2)), "regression")
     assert (target.task, target.classes) == ("regression", ())
 
 
@@ -92,7 +91,8 @@ def test_labels_have_no_regression() -> None:
         (np.full(N, 3.0), "auto", 'target "target" has only one value: there is nothing to predict'),
         (np.full(N, 3.0), "classification", 'target "target" has only one value: there is nothing to predict'),
         (cycled("a", "b", "c"), "binary", 'target "target" has 3 classes: a binary task needs 2'),
-        (cycled(0, 1, 2), "logistic", 'target "target" has 3 classes: a binary task needs 2'),
+        (cycled(0, 1), "log_loss", 'task "log_loss" is unknown'),
+        (cycled(0, 1, 2), "binary", 'target "target" has 3 classes: a binary task needs 2'),
     ],
 )
 def test_impossible_targets(y: Any, task: str, message: str) -> None:
@@ -111,8 +111,11 @@ def test_a_number_that_is_constant_in_one_environment() -> None:
     y = np.where(np.arange(N) % 2, 5.0, np.arange(N))
     message = 'target "target" is constant in camera "south": there is nothing to predict there. Drop'
     data = Environments(np.arange(float(N)), y, ["north", "south"] * (N // 2), env_name="camera")
-    with pytest.raises(InputError, match=message):
-        target_of(data)
+    target = target_of(data)
+    assert target.task == "regression"
+    with pytest.raises(InputError, match=message) as error:
+        refuse_unfit_for_own_heads(data, target)
+    assert error.value.environments == ("south",)
 
 
 @pytest.mark.parametrize(
@@ -127,16 +130,94 @@ def test_a_class_an_environment_never_shows(y: Any, name: str) -> None:
         f'class "{name}" of target "target" never occurs in environment "south" \\(12 rows\\)\\. '
         "Drop that environment, merge the class with another, or add rows"
     )
-    with pytest.raises(InputError, match=message):
-        target_of(data_with(y))
+    data = data_with(y)
+    target = target_of(data)
+    assert len(target.classes) == 3
+    with pytest.raises(InputError, match=message) as error:
+        refuse_unfit_for_own_heads(data, target)
+    assert error.value.environments == ("south",)
 
 
 def test_a_class_without_weight_never_occurs() -> None:
     y = cycled("a", "b")
     weight = np.where((y == "b") & (np.arange(N) % 2 == 1), 0.0, 1.0)
-    assert target_of(data_with(y)).task == "binary"
+    refuse_unfit_for_own_heads(data_with(y), target_of(data_with(y)))
+    data = data_with(y, weight=weight)
     with pytest.raises(InputError, match='class "b" of target "target" never occurs in environment "south"'):
-        target_of(data_with(y, weight=weight))
+        refuse_unfit_for_own_heads(data, target_of(data))
+
+
+@pytest.mark.parametrize(
+    ("y", "outputs", "task", "classes"),
+    [
+        (cycled(1, 2, 3), 1, "regression", ()),  # one output cannot tell several classes apart
+        (cycled("no", "yes"), 1, "binary", ("no", "yes")),
+        (cycled(-1, 1), 1, "binary", (-1, 1)),
+        (cycled(2.5, 7.0), 1, "binary", (2.5, 7)),
+        (np.ones(N), 1, "binary", (0, 1)),
+        (np.full(N, 3.0), 1, "regression", ()),
+        (cycled(0, 1), 2, "binary", (0, 1)),
+        (cycled(2.5, 7.0), 2, "binary", (2.5, 7)),
+        (cycled(True, False), 3, "multiclass", (0, 1, 2)),
+        (cycled(1, 2, 3), 3, "multiclass", (1, 2, 3)),
+        (cycled(1, 2), 3, "multiclass", (0, 1, 2)),  # the class 0 is absent
+        (cycled(10, 20, 40), 3, "multiclass", (10, 20, 40)),
+        (pd.Categorical(cycled(0, 2)), 4, "multiclass", (0, 1, 2, 3)),
+        (np.arange(N) % 12, 15, "multiclass", tuple(range(15))),
+        (np.full(N, 2.0), 3, "multiclass", (0, 1, 2)),
+    ],
+)
+def test_outputs_leave_no_doubt(y: Any, outputs: int, task: str, classes: tuple[Any, ...]) -> None:
+    data = data_with(y)
+    target = target_of(data, outputs=outputs)
+    assert (target.task, target.classes) == (task, classes)
+    back = data.original(target.values)
+    assert ([classes[int(code)] for code in back] if classes else back.tolist()) == list(y)
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        (np.linspace(2.5, 9, N), {"outputs": 3}, 'tells 3 classes apart, but target "target" has 24 different values'),
+        (cycled(2.5, 3.7, 4.1), {"outputs": 3}, "3 different values .2.5, 3.7, 4.1.: give a target"),
+        (cycled(*"abcde"), {"outputs": 3}, "5 different values .a, b, c, d, e.: give a target"),
+        (cycled("a", "b"), {"outputs": 3}, "2 different values .a, b.: give a target"),
+        (cycled(5, 6), {"outputs": 3}, "2 different values .5, 6.: give a target"),
+        (cycled(*"abc"), {"outputs": 1}, "tells 2 classes apart"),
+        (cycled(1, 2, 3), {"outputs": 1, "task": "classification"}, "tells 2 classes apart"),
+        (cycled(1, 2, 3), {"outputs": 3, "task": "regression"}, "3 outputs but target .target. has 1 column: numbers"),
+        (cycled("a", "b"), {"outputs": 2, "classes": ["a", "z"]}, 'label "b", which is not among classes .a, z.'),
+        (cycled("a", "b"), {"outputs": 2, "classes": ["a"]}, "classes lists 1 .a."),
+    ],
+)
+def test_outputs_that_contradict_the_target(y: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        target_of(data_with(y), **options)
+
+
+def test_named_classes_are_in_the_order_of_the_outputs() -> None:
+    data = data_with(cycled("b", "c"))
+    target = target_of(data, outputs=3, classes=["c", "b", "a"])
+    assert target.classes == ("c", "b", "a")
+    assert target.task == "multiclass"
+    assert data.original(target.values)[:4].tolist() == [1, 1, 0, 0]
+    numbers = data_with(cycled(0, 1, 2))
+    assert numbers.original(target_of(numbers, classes=[2, 1, 0]).values)[:6].tolist() == [2, 2, 1, 1, 0, 0]
+
+
+def test_a_task_that_is_named_wins_over_outputs() -> None:
+    assert target_of(data_with(cycled(0, 1)), "regression", outputs=1).task == "regression"
+    assert target_of(data_with(cycled(2.5, 3.7, 4.1)), "classification", outputs=3).classes == (2.5, 3.7, 4.1)
+
+
+def test_several_numbers_per_row() -> None:
+    values = np.arange(12.0).reshape(6, 2)
+    target = target_in(values, outputs=2)
+    assert (target.task, target.values.shape) == ("regression", (6, 2))
+    with pytest.raises(InputError, match='the model has 3 outputs but target "target" has 2 columns'):
+        target_in(values, outputs=3)
+    with pytest.raises(InputError, match="2 columns: several numbers per row are a regression"):
+        target_in(values, task="classification")
 
 
 def test_targets_are_frozen() -> None:

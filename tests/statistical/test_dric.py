@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.stats import kstest
 
 from invariscope.criteria.dric.dric import dric
 from invariscope.datasets.synthetic.linear_sem import linear_sem
 from tests.statistical.bands import band
-
-pytestmark = pytest.mark.statistical
 
 
 def test_p_values_are_uniform_when_environments_are_exchangeable(seed: int) -> None:

@@ -16,9 +16,6 @@ from invariscope.datasets.synthetic.nulls import null_same_law
 from invariscope.heads.linear_head import LinearHead
 from tests.statistical.bands import band
 
-pytestmark = pytest.mark.statistical
-
-
 WORLDS = {
     "squared": ({"n": 200, "d": 4}, {}),
     "squared, imbalanced, five environments": ({"n": (50, 100, 200, 400, 800), "d": 2, "environments": 5}, {}),

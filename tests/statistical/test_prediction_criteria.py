@@ -15,8 +15,6 @@ from invariscope.criteria.predictions.irm_penalty import irm_penalty
 from invariscope.criteria.predictions.risk_variance import risk_variance
 from invariscope.criteria.predictions.worst_environment_risk import worst_environment_risk
 
-pytestmark = pytest.mark.statistical
-
 
 def band(rate, runs):
     """Four standard errors of a rate."""

@@ -22,8 +22,6 @@ from invariscope.rows.targets import target_of
 from tests.statistical.bands import band
 from tests.statistical.coverage_grid import World, simulate
 
-pytestmark = pytest.mark.statistical
-
 SCALES = (0.2, 2.0, 5.0)
 IMBALANCED = (100, 300, 900)
 

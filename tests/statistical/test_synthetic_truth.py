@@ -25,8 +25,6 @@ from invariscope.datasets.synthetic.overlap import overlap_dial
 from invariscope.datasets.synthetic.synthetic import Synthetic
 from tests.reference import structural
 
-pytestmark = pytest.mark.statistical
-
 Floats = NDArray[np.float64]
 MANY = 70_000  # rows per environment, where there are three
 FIVE = 42_000  # and where there are five

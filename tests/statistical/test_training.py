@@ -13,8 +13,6 @@ import pytest
 
 from examples.invariant_learning import Draw, accuracies, trained
 
-pytestmark = pytest.mark.statistical
-
 DRAWS = 3
 
 

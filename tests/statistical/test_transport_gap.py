@@ -14,8 +14,6 @@ from tests.statistical.bands import band
 from tests.statistical.coverage_grid import World
 from tests.statistical.transport_gap_grid import NORMAL_SHIFT, SHIFT, quadratic_world, simulate, true_gaps
 
-pytestmark = pytest.mark.statistical
-
 
 # --- coverage, size and the index -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(

@@ -9,12 +9,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pytest
 
 from invariscope import LinearHead, worst_case
 from tests.statistical.bands import band
-
-pytestmark = pytest.mark.statistical
 
 HEAD = LinearHead([[0.0, 0.0], [1.5, 0.5], [-0.5, 1.5]], [0.0, -0.2, 0.1])
 CENTRES = np.array([[-1.0, -1.0], [1.5, 0.0], [0.0, 1.5]])

@@ -16,8 +16,6 @@ import invariscope as iv
 from examples.worst_case import SEEN, UNSEEN, Model, both_spaces, fitted
 from invariscope.objectives import Objective, WorstCase, objective_of
 
-pytestmark = pytest.mark.statistical
-
 MODELS = 2
 STEPS = 250
 

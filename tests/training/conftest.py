@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from invariscope.models.torch_networks import Halves, mlp
+from invariscope.objectives import REGISTRY
 from invariscope.training import Rows
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+def every_objective() -> list[Any]:
+    """The names of all objectives; those that solve a problem of their own at every step are for slow tests."""
+    solving = {"regret", "transport_gap", "wasserstein_matching", "worst_case"}
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name in solving)) for name in sorted(REGISTRY)]
 
 
 def made_rows(seed: int, task: str = "regression", sizes: tuple[int, ...] = (30, 40), columns: int = 3) -> Rows:

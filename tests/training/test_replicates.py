@@ -11,9 +11,10 @@ from invariscope.errors import InputError
 from invariscope.models.torch_networks import mlp
 from invariscope.objectives import REGISTRY, objective_of
 from invariscope.training import Rows, Schedule, Settings, train, train_replicates
-from tests.training.conftest import built, made_rows
+from tests.training.conftest import built, every_objective, made_rows
 
 WEIGHTS = (0.0, 0.5, 20.0)
+slow = pytest.mark.slow  # 133 trainings for a task; several classes take the way of one output and more
 
 
 def assert_as_one_by_one(
@@ -45,17 +46,20 @@ def assert_as_one_by_one(
             torch.testing.assert_close(many.parameters[key][model], value, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize(
+    "task", [pytest.param("regression", marks=slow), pytest.param("binary", marks=slow), "multiclass"]
+)
+@pytest.mark.parametrize("name", every_objective())
 def test_models_trained_at_once_are_those_trained_alone(name: str, task: str, seed: int) -> None:
     build = partial(mlp, 3, 3 if task == "multiclass" else 1, (5,), activation="tanh", dropout=0.2)
-    settings = Settings(steps=25, batch_size=10, schedule=Schedule(wait=5, ramp=5))
+    settings = Settings(steps=15, batch_size=10, schedule=Schedule(wait=5, ramp=5))
     assert_as_one_by_one(build, made_rows(seed, task), name, settings, seed)
 
 
+@slow
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_with_all_rows_at_every_step(name: str, seed: int) -> None:
-    assert_as_one_by_one(partial(mlp, 3, 1, (5,)), made_rows(seed), name, Settings(steps=25), seed)
+    assert_as_one_by_one(partial(mlp, 3, 1, (5,)), made_rows(seed), name, Settings(steps=15), seed)
 
 
 @pytest.mark.parametrize("batch_size", [None, 8])
@@ -65,12 +69,12 @@ def test_stops_every_model_where_it_stops_alone(batch_size: int | None, seed: in
     assert_as_one_by_one(partial(mlp, 6, 1, (24,)), rows, "vrex", settings, seed, held_out)
 
 
-@pytest.mark.parametrize("name", ["irm", "lisa", "transport_gap", "group_dro"])
+@pytest.mark.parametrize("name", ["irm", "lisa", pytest.param("transport_gap", marks=slow), "group_dro"])
 @pytest.mark.parametrize("batch_size", [None, 9])
 def test_every_seed_may_have_its_own_draw_of_the_data(name: str, batch_size: int | None, seed: int) -> None:
     pairs = [made_rows(seed + k).halved(0.2, seed) for k in range(2)]
     rows, held_out = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    settings = Settings(steps=20, batch_size=batch_size, check_every=5)
+    settings = Settings(steps=15, batch_size=batch_size, check_every=5)
     assert_as_one_by_one(partial(mlp, 3, 1, (4,)), rows, name, settings, seed, held_out)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -24,9 +26,32 @@ def test_several_classes_become_columns() -> None:
     assert rows.arrays()[1][0].tolist() == [2, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("y", "options", "task", "classes", "codes"),
+    [
+        ([-1, 1, 1], {}, "binary", (-1, 1), [0, 1, 1]),
+        ([1, 3, 2], {}, "multiclass", (1, 2, 3), [0, 2, 1]),
+        (["b", "a", "c"], {}, "multiclass", ("a", "b", "c"), [1, 0, 2]),
+        ([True, False, True], {}, "binary", (False, True), [1, 0, 1]),
+        ([0, 2, 2], {"outputs": 3}, "multiclass", (0, 1, 2), [0, 2, 2]),  # the class 1 is absent
+        ([0, 1, 1], {"outputs": 2}, "multiclass", (0, 1), [0, 1, 1]),  # a column for either class
+        ([0, 1, 1], {"task": "multiclass"}, "multiclass", (0, 1), [0, 1, 1]),
+        ([0, 1, 1], {"task": "regression"}, "regression", (), [0, 1, 1]),
+        ([0, 1, 2], {"outputs": 1}, "regression", (), [0, 1, 2]),
+        ([0.5, 1.5, 4.0], {}, "regression", (), [0.5, 1.5, 4.0]),
+    ],
+)
+def test_targets_follow_the_one_rule(
+    y: list[Any], options: dict[str, Any], task: str, classes: tuple[Any, ...], codes: list[float]
+) -> None:
+    rows = Rows.of(np.zeros((3, 1)), y, **options)
+    assert (rows.task, rows.classes, rows.arrays()[1][0].tolist()) == (task, classes, codes)
+    assert rows.outputs == (len(classes) if task == "multiclass" else 1)
+
+
 def test_the_users_arrays_are_not_shared() -> None:
     X = np.ones((4, 1))
-    rows = Rows.of(X, np.ones(4))
+    rows = Rows.of(X, np.ones(4), task="regression")
     X[:] = 5
     assert float(rows.inputs[0].max()) == 1
 

@@ -12,13 +12,13 @@ from invariscope.errors import InputError
 from invariscope.models.torch_networks import convnet, linear
 from invariscope.objectives import ERM, IRM, REGISTRY, VREx, objective_of
 from invariscope.training import Rows, Schedule, Settings, train
-from tests.training.conftest import assert_same, built, made_rows
+from tests.training.conftest import assert_same, built, every_objective, made_rows
 
 FEW = Settings(steps=12, batch_size=8, check_every=3)
 
 
 def test_one_step_is_the_gradient_step_by_hand() -> None:
-    rows = Rows.of([[1.0], [2.0], [3.0]], [1.0, 1.0, 1.0], ["a", "a", "b"])
+    rows = Rows.of([[1.0], [2.0], [3.0]], [1.0, 1.0, 1.0], ["a", "a", "b"], task="regression")
     network = linear(1, 1).double()
     with torch.no_grad():
         network.represent.weight.fill_(2.0)
@@ -33,16 +33,17 @@ def test_one_step_is_the_gradient_step_by_hand() -> None:
 
 def test_erm_ends_at_least_squares(seed: int) -> None:
     rows = made_rows(seed, sizes=(40, 40))
-    trained = train(linear(3, 1), rows, "erm", settings=Settings(steps=2000, learning_rate=0.02))
+    trained = train(linear(3, 1), rows, "erm", settings=Settings(steps=700, learning_rate=0.05))
     X, y = (np.concatenate(parts) for parts in rows.arrays())
     solution = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
     found = [*trained.network.represent.weight[0].tolist(), trained.network.represent.bias.item()]
     np.testing.assert_allclose(found, solution, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_counts_the_same_is_up_to_the_user(seed: int) -> None:
     rows = made_rows(seed, sizes=(20, 80))
-    by_row = train(linear(3, 1), rows, ERM(per="row"), settings=Settings(steps=2000, learning_rate=0.02))
+    by_row = train(linear(3, 1), rows, ERM(per="row"), settings=Settings(steps=700, learning_rate=0.05))
     X, y = (np.concatenate(parts) for parts in rows.arrays())
     solution = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
     np.testing.assert_allclose(by_row.network.represent.weight[0].tolist(), solution[:3], atol=1e-4)
@@ -105,6 +106,7 @@ def test_representation_and_head_take_turns_where_the_objective_says_so(seed: in
     assert not torch.equal(two.head.weight, one.head.weight)
 
 
+@pytest.mark.slow
 def test_images_train(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = Rows.of(rng.random((24, 2 * 6 * 6)), rng.integers(0, 3, 24), np.arange(24) % 2, task="multiclass")
@@ -126,8 +128,8 @@ def test_own_modules_with_running_statistics_and_dropout_train_and_resume(tmp_pa
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("name", every_objective())
+@pytest.mark.parametrize("optimiser", ["adam", pytest.param("sgd", marks=pytest.mark.slow)])
 def test_resuming_continues_bit_for_bit(name: str, optimiser: str, tmp_path: Path, seed: int) -> None:
     rows, held_out = made_rows(seed, "multiclass", sizes=(40, 50)).halved(0.2, seed)
     network, objective = built(seed, outputs=3, dropout=0.2), objective_of(name)
@@ -222,7 +224,7 @@ def test_held_out_rows_are_judged_only_under_the_full_weight() -> None:
 
 def test_refuses_to_stop_by_a_test_environment() -> None:
     rows, _ = made_rows(0).halved(0.2, 0)
-    elsewhere = Rows.of(np.zeros((4, 3)), np.zeros(4), ["new", "new", "site 0", "site 0"])
+    elsewhere = Rows.of(np.zeros((4, 3)), np.zeros(4), ["new", "new", "site 0", "site 0"], task="regression")
     with pytest.raises(InputError, match=re.escape("training environments (site 0, site 1), not from new, site 0")):
         train(linear(3, 1), rows, settings=FEW, held_out=elsewhere)
 
@@ -234,7 +236,7 @@ def test_says_when_training_diverges() -> None:
 
 
 def test_refuses_one_environment_where_several_are_compared() -> None:
-    rows = Rows.of(np.zeros((4, 2)), np.arange(4.0))
+    rows = Rows.of(np.zeros((4, 2)), np.arange(4.0), task="regression")
     with pytest.raises(InputError, match='objective "vrex" compares environments'):
         train(linear(2, 1), rows, "vrex")
     assert train(linear(2, 1), rows, "erm", settings=FEW).history["risk"].shape == (4,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from invariscope.heads.linear_head import LinearHead
-from invariscope.models.split import Split
+from invariscope.models.splits import Split
 from invariscope.rows.arrays import Floats
 from invariscope.rows.targets import Target
 

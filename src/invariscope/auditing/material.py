@@ -15,13 +15,14 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head, pooled_scores
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.outputs import comes_from, numbered, own_names
-from invariscope.models.split import Split, split
+from invariscope.models.adapters import split
+from invariscope.models.outputs import checked_predictions, comes_from, numbered, own_names
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, agreed_task, refuse_unfit_for_own_heads, target_of
 
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
@@ -85,15 +86,14 @@ def gather(
         columns = parts.columns(X, Z)
         if not np.isfinite(Z).all():
             _refuse_missing_inputs(X, env)
-        task = _agreed(task, parts.task)
+        task = agreed_task(task, parts.task)
     standard, centre, scale = _standardised(Z, weight)
     data = Environments(standard, y, env, weight, columns=_short_names(columns), **names)
     _refuse_unknown_classes(data, parts)
-    target = target_of(data, task)
+    target = target_of(data, task, outputs=_outputs(parts, X))
     if parts is not None:
-        if target.task == "multiclass" and parts.task is None and _one_output(parts, X):
-            target = target_of(data, "regression")  # a network with one output cannot tell several classes apart
-        parts = parts.for_task(_task_of_model(target))
+        parts = parts.for_task(target.task)
+    refuse_unfit_for_own_heads(data, target)
     learned = parts is not None and not {*(own_names(X) or numbered("x", len(data.columns)))} & {*data.columns}
     predictions = _predictions(parts, X, data, target, Z)
     full = data
@@ -203,15 +203,6 @@ def _refuse_missing_inputs(X: Any, env: Any) -> None:
     Environments(values, None, env, columns=columns)
 
 
-def _agreed(task: str, of_model: str | None) -> str:
-    """The task the user names and the one the model was made for, if they agree."""
-    if task == "auto" or of_model is None:
-        return of_model or task
-    if (task == "regression") != (of_model == "regression"):
-        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
-    return task
-
-
 def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     """Columns in units of their own spread: the influence index depends on units, and mixed ones hide columns."""
     values = np.asarray(Z, dtype=np.float64)
@@ -227,13 +218,10 @@ def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     return standard / scale, centre, scale
 
 
-def _one_output(parts: Split, X: Any) -> bool:
-    """Whether a network gives one number per row, which as log-odds would be two classes."""
-    return parts.network is not None and parts.for_task("classification").predict(X[:2]).shape[1] == 2
-
-
-def _task_of_model(target: Target) -> str:
-    return "regression" if target.task == "regression" else "classification"
+def _outputs(parts: Split | None, X: Any) -> int | None:
+    """1 where a network gives one number per row and does not say whether that is a prediction or log-odds."""
+    unclear = parts is not None and parts.network is not None and parts.task is None
+    return 1 if unclear and parts is not None and parts.predict(X[:2]).ndim == 1 else None
 
 
 def _predictions(
@@ -244,19 +232,11 @@ def _predictions(
         return data.original(_erm_predictions(data, target))
     if not parts.predicts:
         return None
-    found = np.asarray(parts.predict(X, Z), dtype=np.float64)
-    if target.task == "binary" and found.ndim == 1:
-        if not np.all((found >= 0) & (found <= 1)):
-            raise InputError("predictions for two classes must be probabilities of the second class, between 0 and 1")
-        found = np.column_stack([1.0 - found, found])
-    if target.task == "regression" or parts.classes is None:
-        return found
-    order = [parts.classes.index(label) for label in target.classes]
-    if len(order) == len(parts.classes):
-        return found[:, order]
-    raise InputError(
-        f"the model predicts {len(parts.classes)} classes but the rows hold {len(order)}: audit rows with all of them"
-    )
+    values = parts.predict(X, Z)
+    unnamed = parts.classes is None and (values.ndim == 2 or target.task == "multiclass")
+    if target.task == "regression" or unnamed:  # what a criterion cannot use it refuses by itself
+        return values
+    return checked_predictions(values, task=target.task, classes=target.classes, columns=parts.classes)
 
 
 def _erm_predictions(data: Environments, target: Target) -> Floats:
@@ -286,9 +266,9 @@ def _baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> Fl
     if baseline is None:
         return inputs.original(_erm_predictions(inputs, target))
     if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
-        parts = split(baseline, rows=X).for_task(_task_of_model(target))
+        parts = split(baseline, rows=X).for_task(target.task)
     else:
-        parts = Split(predict=baseline, task=_task_of_model(target))
+        parts = Split(predict=baseline, task=target.task)
     found = _predictions(parts, X, inputs, target)
     if found is None:
         raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from invariscope import __version__
 from invariscope.cli.audit import audit_command
 from invariscope.cli.datasets import datasets_command
 from invariscope.cli.demo import demo_command
 from invariscope.cli.train import train_command
-from invariscope.datasets.sources import DataUnavailable
+from invariscope.datasets.unavailable import DataUnavailable
 from invariscope.errors import InputError
+from invariscope.results import VERSION
 
 BAD_INPUT = 2
 
@@ -34,7 +34,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="invariscope")
+@click.version_option(VERSION, prog_name="invariscope")
 def main() -> None:
     """Is a model's representation invariant across environments (sites, years, cameras)?"""
     for stream in (sys.stdout, sys.stderr):

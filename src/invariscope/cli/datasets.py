@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from invariscope.datasets.dataset import Dataset
     from invariscope.datasets.entry import Entry
     from invariscope.datasets.fetch import DataFile
+    from invariscope.reading.dataset import Dataset
 
 KINDS = {"table": "Tables", "images": "Images", "synthetic": "Made up, with a known truth"}
 #: Environments listed by `describe`.
@@ -38,7 +38,7 @@ def list_command() -> None:
     shown = console()
     for kind, title in KINDS.items():
         shown.print(Text(title, "bold"))
-        shown.print(_grid((), (line for found, line in known if found == kind)))
+        shown.print(_grid((), (line for its_kind, line in known if its_kind == kind)))
         shown.print()
     shown.print(Text("More on one of them: invariscope datasets describe NAME"))
 
@@ -58,8 +58,8 @@ def fetch_command(names: tuple[str, ...], everything: bool) -> None:
     for one in chosen:
         if not one.files and not everything:
             click.echo(f"{one.name}: needs no file")
-        for found in locate_all([file for file in one.files if file.sources or not everything]):
-            click.echo(f"{one.name}: {found.path}")
+        for located in locate_all([file for file in one.files if file.sources or not everything]):
+            click.echo(f"{one.name}: {located.path}")
 
 
 @datasets_command.command("describe")
@@ -121,11 +121,12 @@ def _comparison(chosen: Entry, data: Dataset) -> Table:
     from invariscope.datasets.catalogue import compare
 
     rows = []
-    for found in compare(chosen, data):
-        options = ", ".join(f"{name}={value!r}" for name, value in found.published.options.items())
-        what = f"{found.published.what} ({options})" if options else found.published.what
-        published, here = (f"{n:,}" if isinstance(n, int) else f"{n:.4f}" for n in (found.published.value, found.here))
-        rows.append((what, published, here, "" if found.agrees else "differs", found.published.where))
+    for compared in compare(chosen, data):
+        number = compared.published
+        options = ", ".join(f"{name}={value!r}" for name, value in number.options.items())
+        what = f"{number.what} ({options})" if options else number.what
+        published, here = (f"{n:,}" if isinstance(n, int) else f"{n:.4f}" for n in (number.value, compared.here))
+        rows.append((what, published, here, "" if compared.agrees else "differs", number.where))
     return _grid(("", "published", "here", "", "where"), rows)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from invariscope.cli.demo_models import Demonstration
+    from invariscope.datasets.demonstrations import Demonstration
 
 
 @click.command("demo", short_help="Audit a model on real data, in a few seconds.")
@@ -28,25 +28,24 @@ def demo_command(html: Path, offline: bool) -> None:
         click.echo(line)
     click.echo()
     with reporting(True) as say:
-        from invariscope import audit
+        from invariscope.auditing.audit import audit
 
-        found = audit(
+        audited = audit(
             shown.model, shown.X, shown.y, shown.env,
             progress=say, target_name=shown.target_name, env_name=shown.env_name,
         )  # fmt: skip
         say("writing the report")
-        output.write(found, html, None)
-    output.show(found, html)
+        output.write(audited, html, None)
+    output.show(audited, html)
 
 
 def _demonstration(offline: bool) -> tuple[Demonstration, tuple[str, ...]]:
-    from invariscope.cli import demo_models
-    from invariscope.datasets import DataUnavailable
+    from invariscope.datasets import DataUnavailable, demonstrations
 
     if offline:
-        return demo_models.digits(), ()
+        return demonstrations.digits(), ()
     try:
-        return demo_models.bikes(), ()
+        return demonstrations.bikes(), ()
     except DataUnavailable as error:
         reason = str(error).partition("\n")[0]
-        return demo_models.digits(), (f"{reason}", "So here are the digits that come with scikit-learn instead.")
+        return demonstrations.digits(), (f"{reason}", "So here are the digits that come with scikit-learn instead.")

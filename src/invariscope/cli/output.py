@@ -14,7 +14,7 @@ from invariscope.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from invariscope import Audit
+    from invariscope.auditing.record import Audit
     from invariscope.estimators.estimator import InvariantEstimator
 
 #: Width of the table where there is no terminal to ask.

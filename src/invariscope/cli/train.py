@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from invariscope.cli.audit import ENV, FILE, TARGET, TASK, reading_options
+from invariscope.cli.options import ENV, FILE, TARGET, TASK, reading_options
+from invariscope.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from invariscope.cli.inputs import Wanted
-    from invariscope.cli.train_models import Training
     from invariscope.estimators.estimator import InvariantEstimator
+    from invariscope.estimators.table_training import Training
     from invariscope.objectives import Objective
+    from invariscope.reading import ReadOptions
+    from invariscope.rows.arrays import Floats
 
 # as in `invariscope.objectives.REGISTRY`, which would bring torch along
 OBJECTIVES = (
@@ -67,77 +70,43 @@ Examples:
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def train_command(
     data: Path,
-    target: str,
-    env: str,
+    options: ReadOptions,
     out: Path,
     objective: str,
     penalty: float | None,
     leave_out: tuple[str, ...],
     hidden: str | None,
-    steps: int,
-    batch_size: int | None,
-    learning_rate: float,
-    wait: int,
-    ramp: int,
-    held_out: float,
-    features: tuple[str, ...],
-    drop: tuple[str, ...],
-    categories: tuple[str, ...],
-    missing: str,
-    na: tuple[str, ...],
-    env_bins: str | None,
-    drop_env: tuple[str, ...],
     task: str,
     seed: int,
     quiet: bool,
+    **settings: Any,
 ) -> None:
     """Train a linear model or a network on DATA (CSV, Parquet, Feather or Arrow) that holds in all environments."""
-    from invariscope.cli import inputs, output
-    from invariscope.cli.train_models import Training
+    from invariscope.cli import output
     from invariscope.estimators.networks import need_torch
+    from invariscope.estimators.table_training import Training
     from invariscope.progress import reporting
-    from invariscope.reading.named_table import NamedTable
-    from invariscope.reading.spelling import SHELL
+    from invariscope.reading.dropped_environments import with_remedy
+    from invariscope.reading.read import read_with
 
     start = time.perf_counter()
     output.check_model_place(out, [data])
     layers = _layers(hidden)
-    wanted = inputs.Wanted(
-        target=target,
-        env=env,
-        features=features,
-        drop=drop,
-        categories=categories,
-        missing=missing,
-        na=na,
-        env_bins=env_bins,
-        drop_env=drop_env,
-        task=task,
-    )
     with reporting(not quiet) as say:
         say("reading the table")
         need_torch()
         chosen = _objective(objective, penalty)
-        prepared = inputs.prepare(NamedTable.of_file(data, na=na, spell=SHELL), wanted)
-        training = Training.of(prepared, wanted, leave_out, chosen)
+        rows = read_with(data, options)
+        with with_remedy(rows.env, options):
+            training = Training.of(rows, chosen, leave_out=leave_out, task=task, spell=options.spell)
     model = training.fitted(
-        objective=objective,
-        penalty=penalty,
-        hidden=layers,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        wait=wait,
-        ramp=ramp,
-        held_out=held_out,
-        random_state=seed,
-        progress=not quiet,
+        objective=objective, penalty=penalty, hidden=layers, random_state=seed, progress=not quiet, **settings
     )
     output.write_model(model, out)
     if not quiet:
         output.console().print(_shown(training, model, chosen, time.perf_counter() - start))
         # not through the console, which would break a long line where a shell must not
-        click.echo(f"\nModel: {out}\n{_next_step(data, out, wanted)}")
+        click.echo(f"\nModel: {out}\n{_next_step(data, out, options, task)}")
 
 
 def _layers(text: str | None) -> tuple[int, ...]:
@@ -146,8 +115,6 @@ def _layers(text: str | None) -> tuple[int, ...]:
     >>> _layers("64, 32"), _layers(None)
     ((64, 32), ())
     """
-    from invariscope.errors import InputError
-
     parts = [] if text is None else text.split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise InputError(f'--hidden is "{text}": give the units of every layer, as in 64 or 64,64')
@@ -155,13 +122,12 @@ def _layers(text: str | None) -> tuple[int, ...]:
 
 
 def _objective(name: str, penalty: float | None) -> Objective:
-    from invariscope.errors import InputError
     from invariscope.objectives import objective_of
 
-    found = objective_of(name, penalty)
-    if penalty is not None and not found.penalises:
+    objective = objective_of(name, penalty)
+    if penalty is not None and not objective.penalises:
         raise InputError(f"--objective {name} has no penalty: leave out --penalty")
-    return found
+    return objective
 
 
 def _shown(training: Training, model: InvariantEstimator, objective: Objective, seconds: float) -> RenderableType:
@@ -174,31 +140,17 @@ def _shown(training: Training, model: InvariantEstimator, objective: Objective, 
     from invariscope import wording
 
     data, layers = training.data, model.network_["hidden"]
-    trained = [code for code in range(len(data)) if code not in training.left_out]
     top = Table.grid(expand=True, padding=(0, 2))
     top.add_column(ratio=1)
     top.add_column(justify="right", no_wrap=True)
     outline = [
-        wording.count(sum(data.sizes[trained]), "row"),
-        wording.count(len(trained), "environment"),
+        wording.count(sum(data.sizes[training.trained_on]), "row"),
+        wording.count(len(training.trained_on), "environment"),
         wording.count(len(training.columns), "column"),
         f"network of {', '.join(map(str, layers))}" if layers else "linear model",
         objective.name + (f", penalty {objective.weight:g}" if objective.penalises else ""),
     ]
     top.add_row(Text(f"Trained on {' · '.join(outline)}"), Text(wording.duration(seconds), style="dim"))
-    losses = training.losses(model)
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    grid.add_column(Text(wording.short(data.env_name, 24)), overflow="fold")
-    for title in ("rows", *losses):
-        grid.add_column(title, justify="right", no_wrap=True)
-    grid.add_column("", no_wrap=True)
-    names = wording.names(data.labels)
-    cells = [[wording.percent(share) for share in values] if name == "accuracy" else wording.aligned(list(values))
-             for name, values in losses.items()]  # fmt: skip
-    for code in (*trained, *training.left_out):
-        remark = "not trained on" if code in training.left_out else ""
-        numbers = [Text(column[code]) for column in cells]
-        grid.add_row(Text(wording.short(names[code], 26)), Text(f"{data.sizes[code]:,}"), *numbers, Text(remark))
     remarks = [*training.notes]
     if "held_out" in model.history_:
         remarks.append(
@@ -207,21 +159,48 @@ def _shown(training: Training, model: InvariantEstimator, objective: Objective, 
         )
     remarks.append("Where it was trained, the loss is of rows that training has seen; expect more on new ones.")
     notes = [Text.assemble(("Note:", "dim"), " ", wording.clean(remark)) for remark in remarks]
-    return Group(top, Text(), Padding(grid, (0, 0, 0, 2)), Text(), *(Padding(note, (0, 0, 0, 2)) for note in notes))
+    parts = (_table(training, training.losses(model)), Text(), *notes)
+    return Group(top, Text(), *(Padding(part, (0, 0, 0, 2)) for part in parts))
 
 
-def _next_step(data: Path, out: Path, wanted: Wanted) -> str:
+def _table(training: Training, losses: Mapping[str, Floats]) -> RenderableType:
+    """Rows and mean losses, environment by environment, those left out at the end."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from invariscope import wording
+
+    data = training.data
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    grid.add_column(Text(wording.short(data.env_name, 24)), overflow="fold")
+    for title in ("rows", *losses):
+        grid.add_column(title, justify="right", no_wrap=True)
+    grid.add_column("", no_wrap=True)
+    names = wording.names(data.labels)
+    cells = [[wording.percent(share) for share in values] if name == "accuracy" else wording.aligned(list(values))
+             for name, values in losses.items()]  # fmt: skip
+    for code in (*training.trained_on, *training.left_out):
+        remark = "not trained on" if code in training.left_out else ""
+        numbers = [Text(column[code]) for column in cells]
+        grid.add_row(Text(wording.short(names[code], 26)), Text(f"{data.sizes[code]:,}"), *numbers, Text(remark))
+    return grid
+
+
+def _next_step(data: Path, out: Path, options: ReadOptions, task: str) -> str:
     """The command that audits the model on the same table, read in the same way."""
     import shlex
 
-    from invariscope.reading.spelling import SHELL
-
     if out.suffix.lower() == ".onnx":
         return "Next: run it with onnxruntime; for `invariscope audit --model`, train with --out model.skops"
-    options = [SHELL("target", wanted.target), SHELL("env", wanted.env)]
+    spell = options.spell
+    words = [spell("target", options.target), spell("env", options.env)]
     for name in ("features", "drop", "categories", "na", "drop_env"):
-        options += [SHELL(name, value) for value in getattr(wanted, name)]
-    for name, usual in (("missing", "refuse"), ("env_bins", None), ("task", "auto")):
-        if getattr(wanted, name) != usual:
-            options.append(SHELL(name, getattr(wanted, name)))
-    return " ".join(["Next: invariscope audit", shlex.quote(str(data)), *options, SHELL("model", str(out))])
+        words += [spell(name, value) for value in getattr(options, name)]
+    for name, value, usual in (
+        ("missing", options.missing, "refuse"),
+        ("env_bins", options.env_bins, None),
+        ("task", task, "auto"),
+    ):
+        if value != usual:
+            words.append(spell(name, value))
+    return " ".join(["Next: invariscope audit", shlex.quote(str(data)), *words, spell("model", str(out))])

@@ -12,8 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from invariscope.reading.dataset import Dataset
+
 if TYPE_CHECKING:
-    from invariscope.datasets.dataset import Dataset
     from invariscope.datasets.images.colored import colored_digits, colored_mnist
     from invariscope.datasets.images.fashion import fashion_mnist
     from invariscope.datasets.images.image_folder import image_folder, pacs
@@ -63,7 +64,6 @@ __all__ = [
 
 _MODULE_OF = {
     "DataUnavailable": "sources",
-    "Dataset": "dataset",
     "Images": "images.images",
     "Synthetic": "synthetic.synthetic",
     "adult": "tables.adult",

@@ -10,9 +10,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.entry import Entry, Published, facts
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 
 #: Where the data sets are, in the order in which they are listed.
 MODULES = (
@@ -25,11 +25,11 @@ MODULES = (
 @cache
 def entries() -> Mapping[str, Entry]:
     """Every data set under its name."""
-    found: list[Entry] = []
+    listed: list[Entry] = []
     for module in MODULES:
         room = importlib.import_module(f"invariscope.datasets.{module}")
-        found += getattr(room, "ENTRIES", None) or (room.ENTRY,)
-    return MappingProxyType({entry.name: entry for entry in found})
+        listed += getattr(room, "ENTRIES", None) or (room.ENTRY,)
+    return MappingProxyType({entry.name: entry for entry in listed})
 
 
 def entry(name: str) -> Entry:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.fetch import DataFile
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ def facts(data: Dataset) -> dict[str, float]:
     (2, 0.75, 1)
     """
     env, y = np.asarray(data.env), np.asarray(data.y)
-    found: dict[str, float] = {"rows": len(data), "features": len(data.columns)}
+    numbers: dict[str, float] = {"rows": len(data), "features": len(data.columns)}
     if data.part is not None:
-        found["training rows"] = int(np.sum(data.part == TRAIN))
-        found["test rows"] = int(np.sum(data.part == TEST))
+        numbers["training rows"] = int(np.sum(data.part == TRAIN))
+        numbers["test rows"] = int(np.sum(data.part == TEST))
     labels, codes = np.unique(env, return_inverse=True)
-    found["environments"] = len(labels)
-    found |= {f"rows in {label}": int(count) for label, count in zip(labels, np.bincount(codes), strict=True)}
+    numbers["environments"] = len(labels)
+    numbers |= {f"rows in {label}": int(count) for label, count in zip(labels, np.bincount(codes), strict=True)}
     classes = np.unique(y) if y.ndim == 1 and y.dtype.kind != "f" else np.empty(0)
     if len(classes) <= 20:
         for value in classes:
             here = y == value
-            found[f"share of {value}"] = float(np.mean(here))
+            numbers[f"share of {value}"] = float(np.mean(here))
             counts = np.bincount(codes, weights=here)
-            found |= {f"rows of {value} in {label}": int(count) for label, count in zip(labels, counts, strict=True)}
-    return found
+            numbers |= {f"rows of {value} in {label}": int(count) for label, count in zip(labels, counts, strict=True)}
+    return numbers

@@ -57,9 +57,9 @@ class Found:
 
 def cache_folder() -> Path:
     """Folder that keeps downloaded files between runs."""
-    import pooch  # only when a file is wanted: keeps the import of data sets light
+    import platformdirs  # only when a file is wanted: keeps the import of data sets light
 
-    return Path(pooch.os_cache("invariscope"))
+    return platformdirs.user_cache_path("invariscope")
 
 
 def locate(file: DataFile, progress: bool | Say = True) -> Found:
@@ -79,21 +79,21 @@ def locate_all(files: Sequence[DataFile], progress: bool | Say = True) -> list[F
     InputError : INVARISCOPE_DATA names no folder, or the file there is not the expected one
     DataUnavailable : a file is nowhere, and no download worked
     """
-    found = [_on_disk(file) for file in files]
-    if all(found):
-        return [here for here in found if here is not None]
+    places = [_on_disk(file) for file in files]
+    if all(places):
+        return [place for place in places if place is not None]
     failures: dict[str, DataUnavailable] = {}
     with tempfile.TemporaryDirectory(prefix="invariscope-") as scratch, receiving(progress) as show:
         for position, file in enumerate(files):
             try:
-                found[position] = found[position] or _fetch(file, Path(scratch), show)
+                places[position] = places[position] or _fetch(file, Path(scratch), show)
             except DataUnavailable as error:
                 failures[file.path] = error
     if failures:
         first, *others = failures
         more = f"\nMissing as well, and to be had in the same way: {', '.join(others)}" if others else ""
         raise DataUnavailable(f"{failures[first]}{more}") from failures[first]
-    return [here for here in found if here is not None]
+    return [place for place in places if place is not None]
 
 
 def state_of(file: DataFile) -> Literal["in your folder", "cached", "to fetch"]:
@@ -126,10 +126,10 @@ def _places(file: DataFile) -> list[tuple[Source | None, Path, str]]:
 
 def _mismatch(path: Path, sha256: str, content: str) -> str:
     """Empty if the file is the expected one, else what is wrong with it."""
-    found = sha256_of(path)
-    if found == sha256 or (content and _sha256_of_content(path) == content):
+    actual = sha256_of(path)
+    if actual == sha256 or (content and _sha256_of_content(path) == content):
         return ""
-    return f"its sha256 is {found}, it should be {sha256}"
+    return f"its sha256 is {actual}, it should be {sha256}"
 
 
 def _sha256_of_content(path: Path) -> str:

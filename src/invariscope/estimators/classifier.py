@@ -11,9 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from invariscope.errors import InputError
 from invariscope.estimators.estimator import InvariantEstimator
+from invariscope.estimators.weight_files import readable
 from invariscope.rows.arrays import Array, Floats
 
 
+@readable
 class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[misc]
     """Classification by a linear model or a network, trained so that it holds in all environments.
 
@@ -55,10 +57,10 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[
         scores = self._outputs(X)[0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def _encoded(self, y: Array) -> tuple[Array, str, int]:
+    def _encoded(self, y: Array) -> tuple[Array, int]:
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         count = len(self.classes_)
         if count < 2:
             raise InputError(f'y holds one class only ("{self.classes_[0]}"): there is nothing to tell apart')
-        return codes, "binary" if count == 2 else "multiclass", 1 if count == 2 else count
+        return codes, 1 if count == 2 else count

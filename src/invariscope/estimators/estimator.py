@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from invariscope.errors import InputError
 from invariscope.estimators.environment_codes import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
-from invariscope.models.split import Split
+from invariscope.estimators.onnx_export import export
+from invariscope.estimators.weight_files import load, store
+from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
 
@@ -88,11 +90,20 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         _refuse_text(X, y, numeric)
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_samples=2, y_numeric=numeric)
         dtype = dtype_of(self.precision)
-        targets, task, outputs = self._encoded(y)
+        targets, outputs = self._encoded(y)
         labels, codes = ((), None) if env is None else environment_codes(env, len(X))
         objective = self._chosen_objective(labels)
         seed = _seed_of(self.random_state)
-        network, width, plan = new_network(self, outputs, seed)
+        network, width, plan = new_network(
+            X.shape[1],
+            outputs,
+            seed,
+            precision=self.precision,
+            own=self.network,
+            hidden=self.hidden,
+            activation=self.activation,
+            dropout=self.dropout,
+        )
         settings = Settings(
             steps=self.steps,
             batch_size=objective.rows_at_once if self.batch_size is None else self.batch_size,
@@ -102,7 +113,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             patience=self.patience,
         )
         self.centre_, self.scale_ = _centre_and_scale(X) if self.standardise else _left_alone(X.shape[1])
-        rows = Rows.of(self._standardised(X), targets, codes, task=task, dtype=dtype)
+        rows = Rows.of(self._standardised(X), targets, codes, task=self._task, dtype=dtype)
         rows, held_out = replace(rows, labels=labels or rows.labels).halved(self.held_out, seed)
         trained = train(
             network,
@@ -122,8 +133,8 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     @abstractmethod
-    def _encoded(self, y: Array) -> tuple[Array, str, int]:
-        """Targets as the training loop wants them, its word for the task, and the network's outputs."""
+    def _encoded(self, y: Array) -> tuple[Array, int]:
+        """Targets as the training loop wants them, and the network's outputs."""
 
     def _target_units(self) -> tuple[float, float]:
         """Centre and spread of the target the network was trained on."""
@@ -134,8 +145,8 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         if isinstance(self.objective, str) and self.objective == "auto":
             if len(labels) < 2:
-                found = f'env has one environment only ("{labels[0]}")' if labels else "no env given"
-                warnings.warn(f"{found}: trained as plain ERM, which compares no environments", stacklevel=3)
+                reason = f'env has one environment only ("{labels[0]}")' if labels else "no env given"
+                warnings.warn(f"{reason}: trained as plain ERM, which compares no environments", stacklevel=3)
             return objective_of("vrex" if len(labels) > 1 else "erm", self.penalty, self.options)
         objective = objective_of(self.objective, self.penalty, self.options)
         if self.penalty and not objective.penalises:
@@ -210,8 +221,6 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         A ``network`` of your own is not in the file: give it again to :meth:`from_safetensors`. Class labels must be
         text or numbers.
         """
-        from invariscope.estimators.weight_files import store
-
         check_is_fitted(self)
         return store(self, Path(path))
 
@@ -222,8 +231,6 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ``network`` is the user's own, if one was trained. It must print like the one that was trained and take its
         weights; whether its ``forward`` does the same, nobody can check.
         """
-        from invariscope.estimators.weight_files import load
-
         model: Self = load(Path(path), cls, network)
         return model
 
@@ -235,8 +242,6 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         it) or float32 (the default for a network of your own: onnxruntime has no convolutions in float64).
         Where onnxruntime is installed, the file appears only if it predicts what the model predicts.
         """
-        from invariscope.estimators.onnx_export import export
-
         check_is_fitted(self)
         return export(self, Path(path), precision)
 

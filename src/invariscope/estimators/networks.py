@@ -10,12 +10,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.estimators.fitted import Fitted
 from invariscope.heads.linear_head import LinearHead, of_weights
 
 if TYPE_CHECKING:
     import torch
 
-    from invariscope.estimators.estimator import InvariantEstimator
     from invariscope.models.torch_networks import Halves
 
 PRECISIONS = ("float64", "float32")
@@ -37,39 +37,45 @@ def dtype_of(precision: Any) -> torch.dtype:
 
     if precision not in PRECISIONS:
         raise InputError(f'precision is {precision!r}: use "float64", or "float32" for large networks')
-    found: torch.dtype = getattr(torch, precision)
-    return found
+    dtype: torch.dtype = getattr(torch, precision)
+    return dtype
 
 
-def new_network(estimator: InvariantEstimator, outputs: int, seed: int) -> tuple[Halves, int, dict[str, Any]]:
-    """A network to start from, the width of its representation, and what is needed to make it again."""
+def new_network(
+    inputs: int, outputs: int, seed: int, *, precision: str, own: Any, hidden: Any, activation: str, dropout: float
+) -> tuple[Halves, int, dict[str, Any]]:
+    """A network to start from, the width of its representation, and what is needed to make it again.
+
+    It is the user's ``own``, or has the hidden layers that the settings ask for.
+    """
     import torch
 
     from invariscope.models.torch_networks import mlp, widths_of
 
-    dtype, inputs = dtype_of(estimator.precision), estimator.n_features_in_
-    plan: dict[str, Any] = {"outputs": outputs, "precision": estimator.precision}
+    dtype = dtype_of(precision)
+    plan: dict[str, Any] = {"outputs": outputs, "precision": precision}
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if estimator.network is None:
-            settings: dict[str, Any] = {"activation": estimator.activation, "dropout": float(estimator.dropout)}
-            hidden = _hidden_layers(estimator.hidden)
-            network = mlp(inputs, outputs, hidden, **settings)
-            plan |= {"hidden": hidden, **settings}
+        if own is None:
+            layers: dict[str, Any] = {
+                "hidden": _hidden_layers(hidden), "activation": activation, "dropout": float(dropout)
+            }  # fmt: skip
+            network = mlp(inputs, outputs, **layers)
+            plan |= layers
         else:
-            network = _own_network(estimator.network, inputs, outputs)
+            network = _own_network(own, inputs, outputs)
             plan["layers"] = str(network)
     network = network.to(dtype)
     try:
-        width, found = widths_of(network, torch.zeros(2, inputs, dtype=dtype))
+        width, columns = widths_of(network, torch.zeros(2, inputs, dtype=dtype))
     except (RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"network cannot read rows of {inputs} columns: {' '.join(str(error).split())}") from error
-    if found != outputs:
-        raise InputError(f"network gives {found} outputs, but the target needs {outputs}")
+    if columns != outputs:
+        raise InputError(f"network gives {columns} outputs, but the target needs {outputs}")
     return network, width, plan
 
 
-def fitted_network(estimator: InvariantEstimator) -> Halves:
+def fitted_network(estimator: Fitted) -> Halves:
     """The network with the fitted weights, ready to predict; made once and kept as long as the estimator lives."""
     need_torch()
     weights, own, network = _MADE.get(estimator, (None, None, None))
@@ -79,22 +85,22 @@ def fitted_network(estimator: InvariantEstimator) -> Halves:
     return network  # type: ignore[no-any-return]
 
 
-def head_of(estimator: InvariantEstimator) -> LinearHead | None:
+def head_of(estimator: Fitted) -> LinearHead | None:
     """The network's last step as a linear head in the user's units, if it is one."""
     from torch import nn
 
     head, width, outputs = fitted_network(estimator).head, estimator.n_representation_, estimator.network_["outputs"]
     if isinstance(head, nn.Identity) and width == outputs:
-        found = LinearHead(np.eye(outputs), np.zeros(outputs))
+        standard = LinearHead(np.eye(outputs), np.zeros(outputs))
     elif isinstance(head, nn.Linear) and head.in_features == width:
-        found = of_weights(head)
+        standard = of_weights(head)
     else:
         return None
     centre, scale = estimator._target_units()
-    return LinearHead(scale * found.weight, centre + scale * found.bias)
+    return LinearHead(scale * standard.weight, centre + scale * standard.bias)
 
 
-def passes_score_on(estimator: InvariantEstimator) -> bool:
+def passes_score_on(estimator: Fitted) -> bool:
     """Whether the representation is the score itself, as in a linear model."""
     from torch import nn
 
@@ -121,7 +127,7 @@ def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
     return copy.deepcopy(halves_of(network))  # the user's module stays as it is
 
 
-def _made_again(estimator: InvariantEstimator) -> Halves:
+def _made_again(estimator: Fitted) -> Halves:
     import torch
 
     from invariscope.models.torch_networks import mlp
@@ -144,7 +150,7 @@ def _made_again(estimator: InvariantEstimator) -> Halves:
     return network.eval()
 
 
-def _given_again(estimator: InvariantEstimator) -> Halves:
+def _given_again(estimator: Fitted) -> Halves:
     """A network of the user's own, which no file holds: the one given must look like the one that was trained."""
     import torch
 

@@ -7,23 +7,21 @@ import io
 import json
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.estimators.fitted import Fitted
 from invariscope.estimators.networks import PRECISIONS, dtype_of, fitted_network
 from invariscope.files import write_atomically
-
-if TYPE_CHECKING:
-    from invariscope.estimators.estimator import InvariantEstimator
 
 OPERATORS = 17  # the set of operators: old enough for every runtime that is about
 TRACED_ROWS, PROBED_ROWS = 2, 5  # different on purpose: a network that is fixed to the rows it was traced with fails
 ALLOWED = {"float64": 1e-9, "float32": 1e-4}
 
 
-def export(estimator: InvariantEstimator, path: Path, precision: str | None = None) -> Path:
+def export(estimator: Fitted, path: Path, precision: str | None = None) -> Path:
     """Write the model to ``path``; :meth:`InvariantRegressor.to_onnx` says what is in it."""
     plan = estimator.network_
     chosen = precision or ("float32" if "layers" in plan else plan["precision"])
@@ -46,14 +44,14 @@ def export(estimator: InvariantEstimator, path: Path, precision: str | None = No
     return write_atomically(path, content)
 
 
-def _probe(estimator: InvariantEstimator, precision: str) -> Any:
+def _probe(estimator: Fitted, precision: str) -> Any:
     """Made-up rows where the training rows were."""
     rng = np.random.default_rng(0)
     rows = estimator.centre_ + estimator.scale_ * rng.standard_normal((PROBED_ROWS, estimator.n_features_in_))
     return rows.astype(precision)
 
 
-def _traced(estimator: InvariantEstimator, precision: str, probe: Any) -> bytes:
+def _traced(estimator: Fitted, precision: str, probe: Any) -> bytes:
     import torch
 
     dtype = dtype_of(precision)
@@ -100,7 +98,7 @@ def _traced(estimator: InvariantEstimator, precision: str, probe: Any) -> bytes:
     return bytes(buffer.getvalue())
 
 
-def _compare(estimator: InvariantEstimator, content: bytes, probe: Any, allowed: float) -> None:
+def _compare(estimator: Fitted, content: bytes, probe: Any, allowed: float) -> None:
     """Refuse a file that says something else than the model, or that cannot be run."""
     try:
         import onnxruntime
@@ -109,18 +107,18 @@ def _compare(estimator: InvariantEstimator, content: bytes, probe: Any, allowed:
     no_such_kernel = onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows without column names
-        predict = estimator.predict if estimator._task == "regression" else estimator.predict_proba
+        predict = getattr(estimator, "predict" if estimator._task == "regression" else "predict_proba")
         expected = predict(probe), estimator.represent(probe)
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        found = session.run(None, {"X": probe})
+        outputs = session.run(None, {"X": probe})
     except no_such_kernel as error:
         raise InputError(f'onnxruntime cannot run this network; try precision="float32" ({error})') from error
     except Exception as error:  # shapes that were fixed while tracing fail in the runtime's own ways
         raise InputError(f"the exported network does not run: {' '.join(str(error).split())}") from error
-    for ours, theirs in zip(expected, found, strict=True):
+    for ours, theirs in zip(expected, outputs, strict=True):
         size = max(1.0, float(np.abs(ours).max()))
         if ours.shape != theirs.shape or not np.allclose(theirs, ours, rtol=0, atol=allowed * size):
             raise InputError("the exported network predicts something else than the model: it does not export to ONNX")

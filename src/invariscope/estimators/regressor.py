@@ -8,9 +8,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from invariscope.estimators.estimator import InvariantEstimator
+from invariscope.estimators.weight_files import readable
 from invariscope.rows.arrays import Array, Floats
 
 
+@readable
 class InvariantRegressor(RegressorMixin, InvariantEstimator):  # type: ignore[misc]
     """Regression by a linear model or a network, trained so that it holds in all environments.
 
@@ -67,12 +69,12 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):  # type: ignore[mi
         scores = self._outputs(X)[0][:, 0]
         return self.target_centre_ + self.target_scale_ * scores
 
-    def _encoded(self, y: Array) -> tuple[Array, str, int]:
+    def _encoded(self, y: Array) -> tuple[Array, int]:
         y = np.asarray(y, dtype=np.float64)
         constant = y.min() == y.max()
         self.target_centre_ = float(y[0] if constant else y.mean())
         self.target_scale_ = 1.0 if constant or y.std() == 0 else float(y.std())
-        return (y - self.target_centre_) / self.target_scale_, "regression", 1
+        return (y - self.target_centre_) / self.target_scale_, 1
 
     def _target_units(self) -> tuple[float, float]:
         return self.target_centre_, self.target_scale_

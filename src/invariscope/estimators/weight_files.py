@@ -5,17 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.estimators.fitted import Fitted
 from invariscope.estimators.networks import fitted_network
-from invariscope.files import write_atomically
-from invariscope.models.tensor_files import group, read_tensors
+from invariscope.files import group, read_tensors, write_atomically
 
-if TYPE_CHECKING:
-    from invariscope.estimators.estimator import InvariantEstimator
+Kind = TypeVar("Kind", bound=type)
 
 FORMAT = "invariscope estimator 1"
 #: Parameters that are about the machine or cannot be written down; a file must not choose where a refit writes.
@@ -24,10 +23,18 @@ NUMBERS = ("n_features_in_", "n_representation_", "n_iter_", "kept_step_")
 TARGET = ("target_centre_", "target_scale_")
 ARRAYS = ("centre_", "scale_")
 LABELS = "biufU"  # kinds of numpy arrays whose values JSON gives back
+#: The estimators a file may hold, by their names.
+KINDS: dict[str, Any] = {}
 PLAN = {"outputs", "precision", "hidden", "activation", "dropout", "layers"}
 
 
-def store(estimator: InvariantEstimator, path: Path) -> Path:
+def readable(kind: Kind) -> Kind:
+    """Register a class of estimators, so that files of it are read."""
+    KINDS[kind.__name__] = kind
+    return kind
+
+
+def store(estimator: Fitted, path: Path) -> Path:
     """Write a fitted estimator, whole or not at all."""
     numpy_files = _safetensors()
     names = getattr(estimator, "feature_names_in_", None)
@@ -49,7 +56,7 @@ def store(estimator: InvariantEstimator, path: Path) -> Path:
     return write_atomically(path, numpy_files.save(arrays, metadata=header))
 
 
-def load(path: Path, expected: type[InvariantEstimator] | None, network: Any = None) -> Any:
+def load(path: Path, expected: type[Fitted] | None = None, network: Any = None) -> Any:
     """Read an estimator of the expected class, or of either; everything in the file is checked before it is used."""
     _safetensors()
     if not path.is_file():
@@ -76,10 +83,9 @@ def load(path: Path, expected: type[InvariantEstimator] | None, network: Any = N
     return model
 
 
-def _filled(kind: type[InvariantEstimator], about: dict[str, Any], arrays: dict[str, Any]) -> InvariantEstimator:
-    known = set(inspect.signature(kind).parameters) - set(NOT_STORED)
-    parameters = {name: about["parameters"][name] for name in known}
-    model = kind(**{name: _as_given(value) for name, value in parameters.items()})
+def _filled(kind: Any, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    names = set(inspect.signature(kind).parameters) - set(NOT_STORED)
+    model = kind(**{name: _as_given(about["parameters"][name]) for name in names})
     for name in NUMBERS:
         setattr(model, name, int(about["fitted"][name]))
     if kind._task == "regression":
@@ -87,18 +93,11 @@ def _filled(kind: type[InvariantEstimator], about: dict[str, Any], arrays: dict[
             setattr(model, name, float(about["fitted"][name]))
     else:
         model.classes_ = np.array(about["classes"]["values"], dtype=_label_type(about["classes"]["dtype"]))
-    plan = {name: value for name, value in about["network"].items() if name in PLAN}
-    outputs, classes = int(plan["outputs"]), len(about["classes"]["values"]) if about["classes"] else 2
-    if outputs != (1 if classes == 2 else classes):
-        raise ValueError(f"{outputs} outputs for {classes} classes")
-    if "layers" not in plan:
-        plan["hidden"] = tuple(int(width) for width in plan["hidden"])
-    model.network_, model.objective_ = plan, str(about["objective"])
-    model.environments_ = tuple(about["environments"])
+    model.network_ = _plan(about["network"], len(about["classes"]["values"]) if about["classes"] else 2)
+    model.objective_, model.environments_ = str(about["objective"]), tuple(about["environments"])
     if about["names"] is not None:
         model.feature_names_in_ = np.array([str(name) for name in about["names"]], dtype=object)
-    model.weights_ = group(arrays, "weights")
-    model.history_ = group(arrays, "history")
+    model.weights_, model.history_ = group(arrays, "weights"), group(arrays, "history")
     for name in ARRAYS:
         if arrays[name].shape != (model.n_features_in_,):
             raise ValueError(f"{name} has shape {arrays[name].shape} for {model.n_features_in_} columns")
@@ -106,15 +105,26 @@ def _filled(kind: type[InvariantEstimator], about: dict[str, Any], arrays: dict[
     return model
 
 
-def _parameters(estimator: InvariantEstimator) -> dict[str, Any]:
-    found = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_STORED}
-    if not isinstance(found["objective"], str):  # an object: its name and all its hyper-parameters say the same
-        objective = found["objective"]
+def _plan(stored: dict[str, Any], classes: int) -> dict[str, Any]:
+    """What it takes to build the network again; a number counts as two classes: both need one output."""
+    plan = {name: value for name, value in stored.items() if name in PLAN}
+    if int(plan["outputs"]) != (1 if classes == 2 else classes):
+        raise ValueError(f"{plan['outputs']} outputs for {classes} classes")
+    if "layers" not in plan:
+        plan["hidden"] = tuple(int(width) for width in plan["hidden"])
+    return plan
+
+
+def _parameters(estimator: Fitted) -> dict[str, Any]:
+    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_STORED}
+    objective = parameters["objective"]
+    if not isinstance(objective, str):  # an object: its name and all its hyper-parameters say the same
         objective = objective() if isinstance(objective, type) else objective
-        found["objective"], found["options"] = objective.name, {**vars(objective), **(found["options"] or {})}
-    if isinstance(found["random_state"], np.random.RandomState):
-        found["random_state"] = None
-    return {name: _plain(value, f'parameter "{name}"') for name, value in found.items()}
+        parameters["objective"] = objective.name
+        parameters["options"] = {**vars(objective), **(parameters["options"] or {})}
+    if isinstance(parameters["random_state"], np.random.RandomState):
+        parameters["random_state"] = None
+    return {name: _plain(value, f'parameter "{name}"') for name, value in parameters.items()}
 
 
 def _plain(value: Any, what: str) -> Any:
@@ -130,22 +140,22 @@ def _plain(value: Any, what: str) -> Any:
     raise InputError(f"{what} holds a {type(value).__name__}: a .safetensors file keeps only text, numbers and lists")
 
 
-def _classes(estimator: InvariantEstimator) -> dict[str, Any] | None:
+def _classes(estimator: Fitted) -> dict[str, Any] | None:
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         return None
-    kept = classes.dtype.kind in LABELS
+    plain = classes.dtype.kind in LABELS
     return {
-        "values": _plain(classes.tolist() if kept else list(classes), "classes_"),
-        "dtype": classes.dtype.str if kept else "|O",
+        "values": _plain(classes.tolist() if plain else list(classes), "classes_"),
+        "dtype": classes.dtype.str if plain else "|O",
     }
 
 
 def _label_type(text: str) -> np.dtype[Any]:
-    found: np.dtype[Any] = np.dtype(str(text))
-    if found.kind not in f"{LABELS}O":
+    dtype: np.dtype[Any] = np.dtype(str(text))
+    if dtype.kind not in f"{LABELS}O":
         raise ValueError(f"labels of type {text}")
-    return found
+    return dtype
 
 
 def _as_given(value: Any) -> Any:
@@ -155,17 +165,10 @@ def _as_given(value: Any) -> Any:
     return tuple(map(_as_given, value)) if isinstance(value, list) else value
 
 
-def _kind(name: str) -> type[InvariantEstimator]:
-    from invariscope.estimators.classifier import InvariantClassifier
-    from invariscope.estimators.regressor import InvariantRegressor
-
-    kinds: dict[str, type[InvariantEstimator]] = {
-        "InvariantClassifier": InvariantClassifier,
-        "InvariantRegressor": InvariantRegressor,
-    }
-    if name not in kinds:
+def _kind(name: str) -> Any:
+    if name not in KINDS:
         raise ValueError(f"no estimator is called {name}")
-    return kinds[name]
+    return KINDS[name]
 
 
 def _safetensors() -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.linear_head import LinearHead
 from invariscope.heads.losses import loss_of, score_rows
+from invariscope.heads.newton import NEWTON_TOLERANCE, newton
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
@@ -16,8 +17,6 @@ from invariscope.rows.moments import moments_of, refuse_out_of_range
 from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import Target
 
-MAX_NEWTON_STEPS = 100
-NEWTON_TOLERANCE = 1e-13  # of the loss: what one more step could still gain
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
 FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
 
@@ -45,7 +44,7 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
     """
     refuse_out_of_range(data, target)
     loss = loss_of(target)
-    if loss.name == "squared":
+    if target.task == "regression":
         return _evaluate_from_moments(data, target, theta)
     stack = theta if theta.ndim == 3 else theta[None]
     folds, _, size = stack.shape
@@ -61,8 +60,8 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
             for fold in range(folds):
                 weight = None if data.weight is None else data.weight[block]
                 if folds > 1:
-                    kept = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
-                    weight = kept if weight is None else kept * weight
+                    seen = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
+                    weight = seen if weight is None else seen * weight
                 scores = design @ stack[fold, environment].reshape(loss.n_scores, -1).T
                 residual, value = loss.residual(scores, y), loss.value(scores, y)
                 if weight is not None:
@@ -73,12 +72,12 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
                 sums["hessian"][fold] += loss.gram(design, scores, weight)
         return sums
 
-    found = sum_by_environment(collect, data.offsets)
+    sums = sum_by_environment(collect, data.offsets)
     # what is left of the curvature there is rounding error, and its inverse would be taken for a huge variance
-    at_even_odds = np.tile(_column_squares(data), loss.n_scores)[:, None] / 4
-    steep = np.einsum("...pp->...p", found["hessian"]) > FLAT * at_even_odds
-    found["hessian"] *= steep[..., :, None] & steep[..., None, :]
-    parts = (np.moveaxis(found[name], 0, 1) for name in ("loss", "gradient", "hessian"))
+    at_even_odds = np.tile(data.column_squares, loss.n_scores)[:, None] / 4
+    steep = np.einsum("...pp->...p", sums["hessian"]) > FLAT * at_even_odds
+    sums["hessian"] *= steep[..., :, None] & steep[..., None, :]
+    parts = (np.moveaxis(sums[name], 0, 1) for name in ("loss", "gradient", "hessian"))
     value, gradient, hessian = parts if theta.ndim == 3 else (part[0] for part in parts)
     return Heads(theta, value, gradient, hessian)
 
@@ -87,12 +86,12 @@ def fit_own(data: Environments, target: Target) -> Heads:
     """The best head of every environment by itself."""
     refuse_out_of_range(data, target)
     loss = loss_of(target)
-    if loss.name == "squared":
+    if target.task == "regression":
         total = moments_of(data, target).total
-        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)
+        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)  # (Σ z zᵀ)⁺ Σ z y
         theta[:, 0] += total.centre
         return _evaluate_from_moments(data, target, theta)
-    return _newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)), None)
+    return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)), None)
 
 
 def fit_shared(
@@ -110,9 +109,10 @@ def fit_shared(
     """
     refuse_out_of_range(data, target)
     loss = loss_of(target)
-    if loss.name == "squared":
+    if target.task == "regression":
         moments = moments_of(data, target, folds)
         parts = [moments.without(fold) for fold in range(folds)] if folds > 1 else [moments.total]
+        # θ = (Σ_e a_e Σ z zᵀ)⁺ Σ_e a_e Σ z y
         hessian = np.stack([np.einsum("e,epq->pq", environment_weight, part.hessian) for part in parts])
         cross = np.stack([environment_weight @ part.cross for part in parts])
         theta = np.einsum("fpq,fq->fp", spectrum(hessian).inverse(), cross)
@@ -122,7 +122,9 @@ def fit_shared(
     if start is None:
         start = np.zeros(loss.n_scores * data.blocks.width)
     first = np.tile(start, (len(data), 1))
-    return _newton(data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance)
+    return _fit_by_newton(
+        data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance
+    )
 
 
 def pooled_head(data: Environments, target: Target) -> LinearHead:
@@ -164,7 +166,7 @@ def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:
                 total += value.sum() if data.weight is None else value @ data.weight[block][rows_in]
         return {"loss": total}
 
-    if loss.name == "squared":
+    if target.task == "regression":
         moments = moments_of(data, target, folds)
         each = [_squares(moments.gram[:, k], _about(theta[k], moments.centre)) for k in range(folds)]
         return np.asarray(0.5 * np.sum(each, axis=0))
@@ -174,7 +176,7 @@ def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:
 def cross_losses(data: Environments, target: Target, theta: Floats) -> Floats:
     """Sum of losses in environment a under the head of environment b, for all pairs: (E, E)."""
     loss = loss_of(target)
-    if loss.name == "squared":
+    if target.task == "regression":
         total = moments_of(data, target).total
         heads = _about(theta, total.centre)
         return np.stack([0.5 * _squares(total.gram, np.tile(head, (len(data), 1))) for head in heads], axis=1)
@@ -197,7 +199,7 @@ def theta_of(data: Environments, weight: Floats, bias: Floats) -> Floats:
     return np.column_stack([bias + weight @ data.blocks.shift, weight]).ravel()
 
 
-def _newton(
+def _fit_by_newton(
     data: Environments,
     target: Target,
     theta: Floats,
@@ -205,6 +207,8 @@ def _newton(
     tolerance: float = NEWTON_TOLERANCE,
 ) -> Heads:
     """Newton steps with halving: independent heads per environment, or shared heads if weights are given."""
+
+    heads = Heads(theta, *(np.empty(0),) * 3)
 
     def combined(sums: Floats) -> Floats:  # over environments for shared heads: one problem per fold or one in all
         if environment_weight is None:
@@ -218,44 +222,20 @@ def _newton(
             return steps
         return np.repeat(steps[:, None], len(data), axis=1).reshape(theta.shape)
 
+    def problems(parameters: Floats) -> tuple[Floats, Floats, Floats]:
+        nonlocal heads
+        heads = evaluate(data, target, spread(parameters))
+        return combined(heads.loss), combined(heads.gradient), combined(heads.hessian)
+
     floor = 1e-2 * SEPARATED * combined(data.rows if theta.ndim == 2 else np.tile(data.rows, (len(theta), 1)))
-    previous, previous_value = theta, np.full(len(floor), np.inf)
-    for _ in range(MAX_NEWTON_STEPS):
-        found = evaluate(data, target, theta)
-        value = combined(found.loss)
-        worse = ~(value <= previous_value * (1 + 1e-12))
-        if worse.any():
-            theta = theta + spread(worse[:, None] * np.ones(theta.shape[-1])) * (previous - theta) / 2
-            continue
-        gradient = combined(found.gradient)
-        step = np.einsum("kpq,kq->kp", spectrum(combined(found.hessian)).inverse(), gradient)
-        gain = 0.5 * np.einsum("kp,kp->k", step, gradient)
-        active = (gain > tolerance * value) & (value > floor)
-        if not active.any():
-            return found
-        previous, previous_value = theta, value
-        # nothing gains more than the whole loss: a step that promises to comes from a flat place far off and overshoots
-        length = active * np.minimum(1.0, value / np.where(active, gain, 1.0))
-        theta = theta - spread(length[:, None] * step)
-    return replace(evaluate(data, target, theta), converged=False)
+    start = theta if environment_weight is None else theta.reshape(len(floor), len(data), -1)[:, 0]
+    _, converged = newton(problems, _newton_step, start, floor=floor, tolerance=tolerance)
+    return replace(heads, converged=converged)
 
 
-def _column_squares(data: Environments) -> Floats:
-    """Σ of the squares of every column of the design, by environment: (E, p)."""
-
-    def collect(environment: int, rows: slice) -> Sums:
-        total = np.zeros(data.blocks.width)
-        for block, design in data.blocks.designs(rows):
-            if data.weight is None:
-                total += np.einsum("ij,ij->j", design, design)
-            else:
-                total += data.weight[block] @ design**2
-        return {"squares": total}
-
-    if "column squares" not in data.memo:
-        data.memo["column squares"] = sum_by_environment(collect, data.offsets)["squares"]
-    found: Floats = data.memo["column squares"]
-    return found
+def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
+    """H⁺ g of every problem."""
+    return np.asarray(np.einsum("kpq,kq->kp", spectrum(hessian).inverse(), gradient))
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:
@@ -267,7 +247,7 @@ def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) ->
     else:
         gram = moments.total.gram
     hessian, cross, centred = gram[..., :-1, :-1], gram[..., :-1, -1], _about(theta, moments.centre)
-    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross
+    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross  # Σ z (zᵀθ − y)
     return Heads(theta, 0.5 * _squares(gram, centred), gradient, hessian)
 
 
@@ -315,8 +295,8 @@ def score_covariances(
             sums["outer"] += gradients.T @ gradients
         return sums
 
-    found = sum_by_environment(collect, data.offsets)
-    return found["outer"], found["gradient"]
+    sums = sum_by_environment(collect, data.offsets)
+    return sums["outer"], sums["gradient"]
 
 
 def capped(leverage: Floats) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.heads.losses import softmax_in_place
 from invariscope.rows.arrays import Floats
 
 SMALLEST_PROBABILITY = 1e-6  # log-odds stay within about ±13.8, so that one over-confident row cannot rule a fit
@@ -81,9 +82,7 @@ class LinearHead:
         scores = self.scores(Z)
         if self.n_outputs == 1:  # sigmoid(s) is softmax over (0, s)
             scores = np.hstack([np.zeros_like(scores), scores])
-        scores -= scores.max(axis=1, keepdims=True)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=1, keepdims=True)
+        softmax_in_place(scores)
         return scores
 
     def __repr__(self) -> str:

@@ -1,12 +1,17 @@
-"""The three losses a linear head can have: value, gradient and curvature in the scores, row by row.
+"""The losses a linear head can have, one for each task: values, and derivatives in the scores, row by row.
 
-Scores ``s = Z Wᵀ + b`` have one column (squared, logistic) or one per class (softmax). The squared loss is
-``½ (s − y)²`` inside the package, so that its curvature is 1; results report the mean squared error itself.
+Scores ``s = Z Wᵀ + b`` have one column for each number to predict, one for two classes (the log-odds of the second),
+one per class for more. The squared loss is ``½ (s − y)²`` inside the package, so that its curvature is 1; results
+report the mean squared error itself.
+
+The slope of a row is d/dt loss(t · s) at t = 1, that is Σ_k s_k r_k with r = ∂loss/∂s: IRM's penalty is made of its
+means. With C = ∂²loss/∂s², its own derivative in the scores is r + C s.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +20,13 @@ from scipy.special import expit
 from invariscope.rows.arrays import Floats
 from invariscope.rows.targets import Target
 
-Rows = Floats | NDArray[np.float32]
+DesignRows = Floats | NDArray[np.float32]
+Curvatures = Iterator[tuple[tuple[int, int], Any, Any]]
 
 
 class Loss(Protocol):
     """A loss of ``n_scores`` scores per row."""
 
-    name: str
     n_scores: int
     reported: float  # what a mean internal loss is multiplied with before anyone sees it
 
@@ -29,39 +34,69 @@ class Loss(Protocol):
         """Loss of every row: (n,)."""
 
     def residual(self, scores: Floats, y: Floats) -> Floats:
-        """Derivative of the loss in the scores: (n, n_scores)."""
+        """r, the derivative of the loss in the scores: (n, n_scores)."""
+
+    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Slope of every row, (n,), and its derivative in the scores, (n, n_scores)."""
+
+    def curvature(self, scores: Floats) -> Floats:
+        """C = ∂²loss/∂s² at scores (..., n_scores): (..., n_scores, n_scores)."""
+
+    def curvatures(self, scores: Floats) -> Curvatures:
+        """Second derivatives of loss and slope in scores k <= j, (n,) or one number each, pairs that are 0 left out."""
+
+    def curved(self, scores: Floats, along: Floats) -> Floats:
+        """C times directions ``along`` (n, r, n_scores)."""
 
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
-        """Sum over rows of curvature ⊗ rows rowsᵀ: the Hessian, (n_scores p, n_scores p)."""
+        """Sum over rows of C ⊗ rows rowsᵀ: the Hessian, (n_scores p, n_scores p)."""
 
-    def leverage(self, factor: Floats, rows: Rows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
+    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
         """With ``factor @ factor.T`` = inverse Hessian: the mean leverage per free score of every row, and the
         squared length ‖factorᵀ g‖² of its gradient g. Both (n,)."""
 
 
 class SquaredLoss:
-    """½ (s − y)²."""
+    """½ Σ_k (s_k − y_k)², for y (n,) or several numbers (n, K)."""
 
-    name, n_scores, reported = "squared", 1, 2.0
+    reported = 2.0
+
+    def __init__(self, n_scores: int = 1) -> None:
+        self.n_scores = n_scores
 
     def value(self, scores: Floats, y: Floats) -> Floats:
-        return 0.5 * (scores[:, 0] - y) ** 2
+        return np.asarray(0.5 * (self.residual(scores, y) ** 2).sum(axis=1))
 
     def residual(self, scores: Floats, y: Floats) -> Floats:
-        return scores - y[:, None]
+        return scores - y.reshape(scores.shape)
+
+    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
+        residual = self.residual(scores, y)
+        return (scores * residual).sum(axis=1), scores + residual
+
+    def curvature(self, scores: Floats) -> Floats:
+        return np.broadcast_to(np.eye(self.n_scores), (*scores.shape, self.n_scores))
+
+    def curvatures(self, scores: Floats) -> Curvatures:
+        for k in range(self.n_scores):
+            yield (k, k), 1.0, 2.0
+
+    def curved(self, scores: Floats, along: Floats) -> Floats:
+        return along
 
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
-        return weighted_gram(rows, weight)
+        gram = weighted_gram(rows, weight)
+        return gram if self.n_scores == 1 else np.asarray(np.kron(np.eye(self.n_scores), gram), dtype=np.float64)
 
-    def leverage(self, factor: Floats, rows: Rows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
+    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
         norms = _squared_norms(rows, factor)
-        return norms, residual[:, 0] ** 2 * norms
+        return norms, (residual**2).sum(axis=1) * norms
 
 
 class LogisticLoss:
     """log(1 + e^s) − y s, for y in {0, 1}."""
 
-    name, n_scores, reported = "logistic", 1, 1.0
+    n_scores, reported = 1, 1.0
 
     def value(self, scores: Floats, y: Floats) -> Floats:
         return np.logaddexp(0.0, scores[:, 0]) - y * scores[:, 0]
@@ -69,63 +104,121 @@ class LogisticLoss:
     def residual(self, scores: Floats, y: Floats) -> Floats:
         return np.asarray(expit(scores) - y[:, None])
 
+    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
+        p = expit(scores)
+        residual = p - y[:, None]
+        return scores[:, 0] * residual[:, 0], residual + p * (1.0 - p) * scores
+
+    def curvature(self, scores: Floats) -> Floats:
+        p = expit(scores)
+        return np.asarray((p * (1.0 - p))[..., None])
+
+    def curvatures(self, scores: Floats) -> Curvatures:
+        p = expit(scores[:, 0])
+        curvature = p * (1.0 - p)
+        yield (0, 0), curvature, curvature * (2.0 + scores[:, 0] * (1.0 - 2.0 * p))
+
+    def curved(self, scores: Floats, along: Floats) -> Floats:
+        return np.asarray(self.curvature(scores) * along)
+
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
-        curvature = self._curvature(scores)
+        curvature = self.curvature(scores)[:, 0, 0]
         return weighted_gram(rows, curvature if weight is None else curvature * weight)
 
-    def leverage(self, factor: Floats, rows: Rows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
+    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
         norms = _squared_norms(rows, factor)
-        return self._curvature(scores) * norms, residual[:, 0] ** 2 * norms
-
-    @staticmethod
-    def _curvature(scores: Floats) -> Floats:
-        p = expit(scores[:, 0])
-        return p * (1.0 - p)
+        return self.curvature(scores)[:, 0, 0] * norms, residual[:, 0] ** 2 * norms
 
 
 class SoftmaxLoss:
     """−log softmax(s)_y, with one score per class (adding a constant to all of them changes nothing)."""
 
-    name, reported = "softmax", 1.0
+    reported = 1.0
 
     def __init__(self, n_classes: int) -> None:
         self.n_scores = n_classes
 
     def value(self, scores: Floats, y: Floats) -> Floats:
-        top = scores.max(axis=1)
-        normaliser = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-        return np.asarray(normaliser - scores[np.arange(len(scores)), y.astype(np.intp)])
+        return np.asarray(log_sum_exp(scores) - _of_truth(scores, y))
 
     def residual(self, scores: Floats, y: Floats) -> Floats:
-        out = _softmax(scores)
-        out[np.arange(len(scores)), y.astype(np.intp)] -= 1.0
-        return out
+        return _less_truth(softmax(scores), y)
+
+    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
+        p = softmax(scores)
+        mean = np.einsum("nk,nk->n", p, scores)  # Σ_k p_k s_k
+        return mean - _of_truth(scores, y), _less_truth(p * (1.0 + scores - mean[:, None]), y)
+
+    def curvature(self, scores: Floats) -> Floats:
+        p = softmax(scores)
+        return np.asarray(np.eye(p.shape[-1]) * p[..., None] - p[..., :, None] * p[..., None, :])  # diag(p) − p pᵀ
+
+    def curvatures(self, scores: Floats) -> Curvatures:
+        p = softmax(scores)
+        u = p * (1.0 + scores - np.einsum("nk,nk->n", p, scores)[:, None])  # derivative of Σ_k p_k s_k
+        for k in range(self.n_scores):
+            for j in range(k, self.n_scores):
+                curvature, of_slope = -p[:, k] * p[:, j], -u[:, k] * p[:, j] - p[:, k] * u[:, j]
+                if k == j:
+                    curvature, of_slope = curvature + p[:, k], of_slope + p[:, k] + u[:, k]
+                yield (k, j), curvature, of_slope
+
+    def curved(self, scores: Floats, along: Floats) -> Floats:
+        p = softmax(scores)[:, None]
+        return np.asarray(p * (along - (p * along).sum(axis=2, keepdims=True)))
 
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
-        p = _softmax(scores)
+        p = softmax(scores)
         size = rows.shape[1]
-        # curvature = diag(p) − p pᵀ
+        # Σ (diag(p) − p pᵀ) ⊗ z zᵀ: the second part in one product, the first block by block
         total = -weighted_gram(score_rows(rows, p), weight)
         for k in range(self.n_scores):
             block = slice(k * size, (k + 1) * size)
             total[block, block] += weighted_gram(rows, p[:, k] if weight is None else p[:, k] * weight)
         return total
 
-    def leverage(self, factor: Floats, rows: Rows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
-        p = _softmax(scores)
-        # factorᵀ (e_k ⊗ z) for every row and class k: (K, n, r)
-        parts = np.matmul(rows, factor.reshape(self.n_scores, rows.shape[1], -1))
-        mean = np.einsum("nk,knr->nr", p, parts)
+    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
+        p = softmax(scores)
+        parts = np.matmul(rows, factor.reshape(self.n_scores, rows.shape[1], -1))  # factorᵀ (e_k ⊗ z): (K, n, r)
+        mean = np.einsum("nk,knr->nr", p, parts)  # Σ_k p_k v_k, v_k the part of class k
+        # tr[C (v vᵀ)] = Σ_k p_k ‖v_k‖² − ‖Σ_k p_k v_k‖²
         spread = np.einsum("nk,knr,knr->n", p, parts, parts) - np.einsum("nr,nr->n", mean, mean)
-        whole = np.einsum("nk,knr->nr", residual, parts)
+        whole = np.einsum("nk,knr->nr", residual, parts)  # factorᵀ g = Σ_k r_k v_k
         return spread / (self.n_scores - 1), np.einsum("nr,nr->n", whole, whole)
 
 
 def loss_of(target: Target) -> Loss:
     """The loss that belongs to a target."""
     if target.task == "regression":
-        return SquaredLoss()
+        return SquaredLoss(1 if target.values.ndim == 1 else target.values.shape[1])
     return LogisticLoss() if target.task == "binary" else SoftmaxLoss(len(target.classes))
+
+
+def softmax(scores: Floats, axis: int = -1) -> Floats:
+    """exp(s_k) / Σ_j exp(s_j) along an axis.
+
+    >>> softmax(np.array([[0.0, np.log(3.0)]])).tolist()
+    [[0.25, 0.75]]
+    """
+    out = np.array(scores)
+    softmax_in_place(out, axis)
+    return out
+
+
+def softmax_in_place(scores: Floats, axis: int = -1) -> tuple[Floats, Floats]:
+    """Turn scores into their softmax without a second array; gives Σ_j exp(s_j − top) and top = max_j s_j."""
+    top = scores.max(axis=axis, keepdims=True)
+    scores -= top
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=axis, keepdims=True)
+    scores /= total
+    return total.squeeze(axis), top.squeeze(axis)
+
+
+def log_sum_exp(scores: Floats) -> Floats:
+    """log Σ_k exp(s_k) over the last axis, in units of the largest so that nothing overflows."""
+    top = scores.max(axis=-1)
+    return np.asarray(top + np.log(np.exp(scores - top[..., None]).sum(axis=-1)))
 
 
 def weighted_gram(rows: Floats, weight: Floats | None = None) -> Floats:
@@ -149,12 +242,18 @@ def score_rows(rows: Floats, per_score: Floats, out: Floats | None = None) -> Fl
     return out
 
 
-def _softmax(scores: Floats) -> Floats:
-    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
+def _of_truth(scores: Floats, codes: Floats) -> Floats:
+    """The score of the class that occurred: (n,)."""
+    return np.asarray(scores[np.arange(len(scores)), codes.astype(np.intp)])
 
 
-def _squared_norms(rows: Rows, factor: Floats) -> Floats:
+def _less_truth(values: Floats, codes: Floats) -> Floats:
+    """The values (n, K), 1 taken off that of the class that occurred."""
+    values[np.arange(len(values)), codes.astype(np.intp)] -= 1.0
+    return values
+
+
+def _squared_norms(rows: DesignRows, factor: Floats) -> Floats:
     projected = rows @ factor.astype(rows.dtype, copy=False)  # in the precision the rows come in
     np.multiply(projected, projected, out=projected)
     return np.asarray(projected @ np.ones(projected.shape[1], rows.dtype), dtype=np.float64)

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
-
-TASKS = ("regression", "binary", "multiclass")
+from invariscope.rows.targets import refuse_unknown_task
 
 
 def task_of(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
@@ -24,10 +23,19 @@ def task_of(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
     return "regression" if targets[0].is_floating_point() else "binary"
 
 
-def checked_task(task: str | None, logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
-    """The task, found from the shapes if not given; environments must match in number and rows."""
-    if task not in (None, *TASKS):
-        raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
+def task_of_outputs(task: str, outputs: int) -> str:
+    """ "classification" as what a head of so many outputs does: one is the log-odds of the second of two classes."""
+    refuse_unknown_task(task)
+    return ("multiclass" if outputs > 1 else "binary") if task == "classification" else task
+
+
+def checked_task(task: str, logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
+    """ "regression", "binary" or "multiclass"; environments must match in number and rows.
+
+    The rule of :func:`~invariscope.rows.targets.target_of`, as far as one batch can show: its few values do not tell
+    two classes from numbers, so with "auto" their type does, and what may be meant either way must be said.
+    """
+    refuse_unknown_task(task)
     for name, given in (("logits", logits), ("targets", targets)):
         if isinstance(given, Tensor) or not all(isinstance(part, Tensor) for part in given):
             raise InputError(f"{name} must be a list of torch tensors, one for every environment")
@@ -38,19 +46,24 @@ def checked_task(task: str | None, logits: Sequence[Tensor], targets: Sequence[T
             raise InputError(f"{len(scores)} rows of logits, but {len(values)} of targets in one environment")
         if not len(scores):
             raise InputError("an environment has no rows: leave it out of the batch")
-    if task is None and task_of(logits, targets) == "regression" and _may_be_classes(targets):
-        raise InputError('float targets that are all 0 or 1 may be meant either way: say task="binary" or "regression"')
-    return task or task_of(logits, targets)
+    if task != "auto":
+        return task_of_outputs(task, logits[0].shape[1] if logits[0].ndim == 2 else 1)
+    guess = task_of(logits, targets)
+    _refuse_doubtful(guess, torch.cat([part.detach().reshape(-1) for part in targets]))
+    return guess
 
 
-def _may_be_classes(targets: Sequence[Tensor]) -> bool:
-    """Whether the targets are zeros and ones, both of them."""
-    values = torch.cat([part.detach().reshape(-1) for part in targets])
+def _refuse_doubtful(task: str, values: Tensor) -> None:
+    """Zeros and ones, both of them, that are floats; and one output for whole numbers that are neither."""
     zeros, ones = values == 0, values == 1
     try:
-        return bool((zeros | ones).all() & zeros.any() & ones.any())
+        both, only = bool(zeros.any() & ones.any()), bool((zeros | ones).all())
     except RuntimeError:  # under vmap nobody can look at values
-        return False
+        return
+    if task == "regression" and both and only:
+        raise InputError('float targets that are all 0 or 1 may be meant either way: say task="binary" or "regression"')
+    if task == "binary" and not only:
+        raise InputError('one output cannot tell several classes apart: code two as 0 and 1, or say task="regression"')
 
 
 def row_losses(logits: Tensor, targets: Tensor, task: str) -> Tensor:
@@ -82,10 +95,43 @@ def risks(logits: Sequence[Tensor], targets: Sequence[Tensor], task: str) -> Ten
 
 def probabilities(logits: Tensor, task: str) -> Tensor:
     """What a model predicts: numbers (n, 1), the probability of the second class (n, 1), or of every class (n, K)."""
-    if task == "multiclass":
-        return torch.softmax(logits, dim=-1)
-    scores = logits.reshape(logits.shape[0], 1)
-    return torch.sigmoid(scores) if task == "binary" else scores
+    return predicted(logits if task == "multiclass" else logits.reshape(logits.shape[0], 1), task)
+
+
+def predicted(scores: Tensor, task: str) -> Tensor:
+    """What scores (..., K) stand for: numbers as they are, the sigmoid of log-odds, the softmax of classes."""
+    if task == "regression":
+        return scores
+    return torch.sigmoid(scores) if task == "binary" else torch.softmax(scores, dim=-1)
+
+
+def column_losses(scores: Tensor, columns: Tensor, task: str) -> Tensor:
+    """Losses (...) of scores (..., K) for targets in the columns of :func:`target_columns`, however many axes lead."""
+    if task == "regression":
+        return ((scores - columns) ** 2).sum(dim=-1)
+    if task == "binary":
+        return (functional.softplus(scores) - columns * scores).sum(dim=-1)
+    return torch.logsumexp(scores, dim=-1) - (columns * scores).sum(dim=-1)
+
+
+def slopes(scores: Tensor, columns: Tensor, task: str) -> Tensor:
+    """Derivative of every row's loss (numbers: ½ (s − y)²) in a factor on its scores (n, K), Σ_k s_k (f_k − y_k): (n,).
+
+    >>> slopes(torch.tensor([[2.0]]), torch.tensor([[1.0]]), "regression")  # of ½ (2 t − 1)² at t = 1
+    tensor([2.])
+    """
+    return (scores * (predicted(scores, task) - columns.reshape(scores.shape))).sum(dim=1)
+
+
+def curvature(probabilities: Tensor, task: str) -> Tensor:
+    """Second derivatives of class losses in the scores, diag(p) − p pᵀ: (..., K, K) for probabilities (..., K).
+
+    The same constant added to all scores changes nothing: 1/K makes that direction solvable, and no step goes there.
+    """
+    outer = probabilities[..., :, None] * probabilities[..., None, :]
+    if task == "binary":
+        return probabilities[..., None] - outer
+    return torch.diag_embed(probabilities) - outer + 1 / probabilities.shape[-1]
 
 
 def target_columns(targets: Tensor, task: str, classes: int, dtype: torch.dtype = torch.float32) -> Tensor:

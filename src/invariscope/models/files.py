@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from invariscope.errors import InputError
 
-WEIGHTS = ".safetensors"
+#: Formats of rooms above this one, which they add when they are imported: ".safetensors" by `invariscope.estimators`.
+READERS: dict[str, Callable[[Path], Any]] = {}
 PICKLES = (".pkl", ".pickle", ".joblib")
 
 #: Parts of fitted scikit-learn models that skops does not list as known. All are plain Python objects that hold
@@ -49,9 +50,10 @@ def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequenc
 
     ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts, invariscope's own
     estimators, and the types named in ``trusted`` (trees, say, or your own). ``.safetensors`` files are those that
-    ``to_safetensors`` of these estimators writes: they hold no code at all. ``.pkl``, ``.pickle`` and ``.joblib``
-    files are read only with ``trust_pickle=True``, because reading them runs whatever code is inside. The flag does
-    not widen what is accepted from ``.skops`` files: in a comparison of several models only some may be the user's own.
+    ``to_safetensors`` of these estimators writes (import them first): they hold no code at all. ``.pkl``, ``.pickle``
+    and ``.joblib`` files are read only with ``trust_pickle=True``, because reading them runs whatever code is inside.
+    The flag does not widen what is accepted from ``.skops`` files: in a comparison of several models only some may be
+    the user's own.
 
     It cannot tell whether the model inside is the one you mean, or whether it was trained on columns like yours.
 
@@ -69,16 +71,15 @@ def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequenc
             f"{path}: ONNX models are not read yet in this version. Save the scikit-learn model as .skops, "
             "or give the model's predictions as a column"
         )
-    if suffix not in (".skops", WEIGHTS, *PICKLES):
-        raise InputError(f'{path}: a model file ends in .skops, {WEIGHTS}, {", ".join(PICKLES)}, not "{suffix}"')
+    endings = (".skops", *READERS, *PICKLES)
+    if suffix not in endings:
+        raise InputError(f'{path}: a model file ends in {", ".join(endings)}, not "{suffix}"')
     if not path.is_file():
         raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
     if suffix == ".skops":
         return _load_skops(path, trusted)
-    if suffix == WEIGHTS:
-        from invariscope.estimators.weight_files import load
-
-        return load(path, None)
+    if suffix in READERS:
+        return READERS[suffix](path)
     if not trust_pickle:
         raise InputError(
             f"{path}: loading a pickle runs the code inside it; pass --trust-pickle if you made it yourself "

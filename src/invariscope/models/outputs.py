@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.tables import matrix_of
 
 Names = tuple[str, ...]
+
+RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
+SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
 
 
 def given_values(values: Array, what: str, X: Any) -> Array:
@@ -36,39 +40,114 @@ def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
 
 def refuse_other_rows(X: Any, values: Array, what: str) -> None:
     """Values about other rows than those of X are refused, as far as their number tells."""
+    _refuse_another_count(row_count(X), len(values), what)
+
+
+def row_count(X: Any) -> int | None:
+    """How many rows X has; ``None`` for a loader, which counts batches: only reading it tells its rows."""
     if comes_from(X, "torch") and not hasattr(X, "shape"):
-        return  # a loader: it counts batches, and only reading it tells its rows
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if len(values) != n:
-        raise InputError(f"X has {n} rows but {what} has {len(values)}: they must be about the very same rows")
+        return None
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def checked_predictions(values: Any, X: Any, task: str | None, classes: tuple[Any, ...] | None) -> Floats:
-    """Predictions as (n,) numbers or (n, K) class probabilities; one column of probabilities is the second class's.
+def _refuse_another_count(rows: int | None, count: int, what: str) -> None:
+    if rows is not None and count != rows:
+        raise InputError(f"X has {rows} rows but {what} has {count}: they must be about the very same rows")
 
-    >>> checked_predictions([0.25, 1.0], [[0.0], [0.0]], "classification", None).tolist()
+
+def checked_predictions(
+    values: Any,
+    *,
+    rows: int | None = None,
+    task: str | None = None,
+    classes: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
+    target_name: str | None = None,
+) -> Floats:
+    """The door for predictions: (n,) numbers, or (n, K) class probabilities in the order of ``classes``.
+
+    Numbers for ``task="regression"``, probabilities for any other task; without one, several columns are classes.
+    One column of probabilities is the second class's. ``columns`` are the labels of the columns where a model has them
+    in an order of its own.
+
+    >>> checked_predictions([0.25, 1.0], task="classification").tolist()
     [[0.75, 0.25], [0.0, 1.0]]
+    >>> checked_predictions([[0.75, 0.25]], task="binary", classes=("no", "yes"), columns=("yes", "no")).tolist()
+    [[0.25, 0.75]]
     """
-    first = as_array(values).ravel()[:1].tolist()
+    matrix = prediction_columns(values, rows)
+    width = matrix.shape[1]
+    if task == "regression" and width != 1:
+        raise InputError(
+            f"predictions have {width} columns: a numeric target needs one prediction per row. "
+            "Audit one target at a time."
+        )
+    if width == 1 and task in (None, "regression"):
+        return matrix[:, 0]
+    _refuse_other_classes(width, classes, columns, target_name)
+    _refuse_outside_unit_interval(matrix)
+    if width == 1:
+        matrix = np.hstack([1.0 - matrix, matrix])
+    _refuse_bad_sums(matrix)
+    if classes is not None and columns is not None:
+        matrix = matrix[:, [columns.index(label) for label in classes]]
+    return np.clip(matrix, 0.0, 1.0)
+
+
+def prediction_columns(values: Any, rows: int | None = None, what: str = "predictions") -> Floats:
+    """Predictions of whatever kind as finite numbers (n, K), one row for each of ``rows``."""
+    if hasattr(values, "predict"):
+        raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
+    array = as_array(values)
+    first = array.ravel()[:1].tolist()
     if first and isinstance(first[0], str):
-        raise InputError(f'predict gives labels ("{first[0]}"), not numbers: give probabilities, as predict_proba does')
-    matrix = dense_matrix(values, "predict")[0].astype(np.float64)
-    refuse_other_rows(X, matrix, "predict")
+        raise InputError(
+            f'{what} hold text ("{first[0]}"), not numbers: give numbers, or probabilities as predict_proba gives them'
+        )
+    if array.ndim not in (1, 2):
+        raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
+    matrix = dense_matrix(values, what)[0].astype(np.float64, copy=False)
+    _refuse_another_count(rows, len(matrix), what)
     bad = int(np.sum(~np.isfinite(matrix)))
     if bad:
-        raise InputError(f"predictions hold {bad} missing or infinite values: mend them before the audit")
-    width = matrix.shape[1]
-    if width == 1 and task != "classification":
-        return matrix[:, 0]
-    if task == "regression":
-        raise InputError(f"predict gives {width} numbers per row: audit one target at a time")
-    if width == 1:
-        matrix = np.hstack([1 - matrix, matrix])
-    if matrix.min() < 0 or np.abs(matrix.sum(axis=1) - 1).max() > 1e-4:
-        raise InputError("predict does not give probabilities: each row must hold numbers from 0 to 1 that sum to 1")
-    if classes is not None and matrix.shape[1] != len(classes):
-        raise InputError(f"predict gives {matrix.shape[1]} columns for {len(classes)} classes: give one per class")
+        raise InputError(f"{what}: {bad} missing or infinite values; predict those rows too, or drop them")
     return matrix
+
+
+def _refuse_other_classes(
+    width: int, classes: Sequence[Any] | None, columns: Sequence[Any] | None, target_name: str | None
+) -> None:
+    """As many columns as classes; of two classes one column will do."""
+    if classes is not None and columns is not None and len(columns) != len(classes):
+        raise InputError(
+            f"the model predicts {len(columns)} classes but the rows hold {len(classes)}: audit rows with all of them"
+        )
+    if classes is not None and width != len(classes) and (width, len(classes)) != (1, 2):
+        whose = "there are" if target_name is None else f'target "{target_name}" has'
+        raise InputError(
+            f"predictions have {width} columns, but {whose} {len(classes)} classes: "
+            f"give one probability per class, in the order {', '.join(map(str, columns or classes))}"
+        )
+
+
+def _refuse_outside_unit_interval(probabilities: Floats) -> None:
+    outside = (probabilities < -RANGE_SLACK) | (probabilities > 1.0 + RANGE_SLACK)
+    if outside.any():
+        raise InputError(
+            f"predictions of {int(outside.any(axis=1).sum())} rows lie outside 0..1 (they range from "
+            f"{probabilities.min():.4g} to {probabilities.max():.4g}): classes need probabilities. "
+            'Apply the sigmoid or softmax first, or pass task="regression".'
+        )
+
+
+def _refuse_bad_sums(probabilities: Floats) -> None:
+    sums = probabilities.sum(axis=1)
+    bad = np.abs(sums - 1.0) > SUM_SLACK
+    if bad.any():
+        raise InputError(
+            f"the probabilities of {int(bad.sum())} rows do not sum to 1 (sums range from {sums.min():.4g} to "
+            f"{sums.max():.4g}): give one column per class, every row summing to 1"
+        )
 
 
 def comes_from(thing: Any, package: str) -> bool:

@@ -9,17 +9,16 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead
 from invariscope.models.outputs import Names, as_array, dense_matrix, numbered, own_names
-from invariscope.models.split import BY_HAND, Split
+from invariscope.models.splits import BY_HAND, Split, SplitsItself
 from invariscope.rows.arrays import Array, Floats
 
-OWN = "invariscope.estimators."
 NOT_FITTED = "model is not fitted: call fit first"
 
 
@@ -34,50 +33,67 @@ def split_estimator(model: Any) -> Split:
     *before, final = _steps(model)
     chain, kind = tuple(before), type(final).__name__
     where = " → ".join(type(step).__name__ for step in chain)
-    found = f"{type(model).__name__}'s best model, " if hasattr(model, "best_estimator_") else ""
-    if any(ancestor.__module__.startswith(OWN) for ancestor in type(final).__mro__):
-        return _split_invariant(model, chain, final, found + (f"Pipeline: {where} → " if chain else ""))
-    network = hasattr(final, "coefs_") and hasattr(final, "out_activation_")
-    if not (network or chain or hasattr(final, "coef_")):
+    owner = f"{type(model).__name__}'s best model, " if hasattr(model, "best_estimator_") else ""
+    if isinstance(final, SplitsItself):
+        return _split_by_itself(model, chain, final, owner + (f"Pipeline: {where} → " if chain else ""))
+    if hasattr(final, "coefs_") and hasattr(final, "out_activation_"):
+        halves = _halves_of_network(chain, final, where)
+    elif chain or hasattr(final, "coef_"):
+        head = _head_if_it_is_one(final, task) if hasattr(final, "coef_") else None
+        halves = _halves_on_features(chain, final, where, head)
+    else:
         reason = " (its head predicts a transformed target)" if kind == "TransformedTargetRegressor" else ""
-        return _prediction_level(model, task, classes, f"{found}{kind}: its predictions{reason}")
-    represent: Callable[[Any], Any] = partial(_features, chain, final)
-    columns: Callable[[Any, Array], Names] = partial(_feature_names, chain, final)
-    words = f"Pipeline: all steps but the last ({where})" if chain else f"{kind}: the features themselves"
-    head = None
-    if network:
-        _refuse_many_targets(final, 1 if final.out_activation_ == "softmax" else final.n_outputs_)
-        if final.out_activation_ != "exp":
-            head = LinearHead(final.coefs_[-1].T, final.intercepts_[-1])
-        if len(final.coefs_) > 1:
-            represent, columns = partial(_hidden_layer, chain, final), _hidden_names
-            words = f"Pipeline: {where} → {kind}'s last hidden layer" if chain else f"{kind}: last hidden layer"
-    elif hasattr(final, "coef_"):
-        head = _head_if_it_is_one(final, task)
-    if head is None:
-        words += f"; {kind} is no linear head"
+        return _prediction_level(model, task, classes, f"{owner}{kind}: its predictions{reason}")
     predict, probabilistic = _predictor(model, task, classes)
     return Split(
-        represent,
+        halves.represent,
         predict,
-        head,
-        columns=columns,
-        name=found + words,
+        halves.head,
+        columns=halves.columns,
+        name=owner + halves.words + ("" if halves.head is not None else f"; {kind} is no linear head"),
         task=task,
         classes=classes,
         probabilistic=probabilistic,
     )
 
 
-def _split_invariant(model: Any, chain: tuple[Any, ...], final: Any, found: str) -> Split:
-    """The halves an estimator of invariscope gives itself, with the transformers before it."""
+class _Halves(NamedTuple):
+    """What lies below a model's predictions: a function to the representation, its columns, the head, and words."""
+
+    represent: Callable[[Any], Any]
+    columns: Callable[[Any, Array], Names]
+    head: LinearHead | None
+    words: str
+
+
+def _halves_on_features(chain: tuple[Any, ...], final: Any, where: str, head: LinearHead | None) -> _Halves:
+    words = (
+        f"Pipeline: all steps but the last ({where})" if chain else f"{type(final).__name__}: the features themselves"
+    )
+    return _Halves(partial(_features, chain, final), partial(_feature_names, chain, final), head, words)
+
+
+def _halves_of_network(chain: tuple[Any, ...], final: Any, where: str) -> _Halves:
+    """The last hidden layer of a scikit-learn MLP, if it has one."""
+    _refuse_many_targets(final, 1 if final.out_activation_ == "softmax" else final.n_outputs_)
+    linear = final.out_activation_ != "exp"
+    head = LinearHead(final.coefs_[-1].T, final.intercepts_[-1]) if linear else None
+    if len(final.coefs_) == 1:
+        return _halves_on_features(chain, final, where, head)
+    kind = type(final).__name__
+    words = f"Pipeline: {where} → {kind}'s last hidden layer" if chain else f"{kind}: last hidden layer"
+    return _Halves(partial(_hidden_layer, chain, final), _hidden_names, head, words)
+
+
+def _split_by_itself(model: Any, chain: tuple[Any, ...], final: SplitsItself, place: str) -> Split:
+    """The halves an estimator gives by itself, with the transformers before it."""
     halves = final.split()
     return Split(
         partial(_represented, chain, final),
         _predictor(model, halves.task, halves.classes)[0],
         halves.head,
         columns=halves.columns,
-        name=found + halves.description,
+        name=place + halves.description,
         task=halves.task,
         classes=halves.classes,
         trained_with=halves.trained_with,
@@ -103,7 +119,7 @@ def _task_of_estimator(model: Any) -> str | None:
 
     kind = type(model).__name__
     # others may keep their state under names sklearn does not know
-    if type(model).__module__.startswith(("sklearn.", OWN)):
+    if isinstance(model, SplitsItself) or type(model).__module__.startswith("sklearn."):
         try:
             check_is_fitted(model)
         except NotFittedError as error:

@@ -16,12 +16,13 @@ from torch import nn
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights
 from invariscope.models.outputs import Names, numbered, own_names
-from invariscope.models.split import BY_HAND, Split
+from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
 from invariscope.models.torch_passes import LINKS, Logits, Passes, has_forward, is_linear, linear_layers, listed
 from invariscope.models.torch_rows import BATCH_SIZE
-from invariscope.models.trained_with import TrainedWith, trained_with
+from invariscope.models.trained_with import TrainedNetwork, TrainedWith, trained_with
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.targets import kind_of_task
 
 BEHIND = (*PASSING, *LINKS)
 
@@ -75,18 +76,9 @@ def split_module(
     >>> split_module(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)))
     <Split Sequential: what its last linear layer "2" reads; LinearHead(2 outputs, 8 features)>
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise InputError(f"batch_size is {batch_size!r}: give a whole number of at least 1")
-    if task not in (None, "regression", "classification"):
-        raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
+    task = kind_of_task(task)
     module = _on(_unwrapped(model), device)
-    like = next((value for value in module.parameters() if value.is_floating_point()), None)
-    passes = Passes(
-        network=Logits(module, "", final=False),
-        batch_size=batch_size,
-        device=next((value.device for value in (*module.parameters(), *module.buffers())), torch.device("cpu")),
-        dtype=torch.get_default_dtype() if like is None else like.dtype,
-    )
+    passes = _passes(module, batch_size)
     passes = replace(passes, network=_cut(passes, module, layer, rows))
     outputs, link = _static_outputs(passes.network), ""
     if rows is not None:
@@ -95,10 +87,19 @@ def split_module(
     _refuse_link(task, link, outputs)
     if task is None and (classes is not None or link or (outputs or 1) > 1):
         task = "classification"
-    found = _classes(classes, task, outputs)
+    labels = _classes(classes, task, outputs)
     kind = "network" if isinstance(module, Halves) else type(module).__name__
-    trained = None if isinstance(model, nn.Module | tuple) else trained_with(model.objective)
-    return _split(Meaning(passes, task, found, outputs, layer or passes.network.layer, trained), kind)
+    trained = trained_with(model.objective) if _is_trained(model) else None
+    return _split(Meaning(passes, task, labels, outputs, layer or passes.network.layer, trained), kind)
+
+
+def _passes(module: nn.Module, batch_size: Any) -> Passes:
+    """Passes through the whole module, where it is and in the precision it has."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InputError(f"batch_size is {batch_size!r}: give a whole number of at least 1")
+    device = next((value.device for value in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+    dtype = next((value.dtype for value in module.parameters() if value.is_floating_point()), None)
+    return Passes(Logits(module, "", final=False), batch_size, device, dtype or torch.get_default_dtype())
 
 
 def _split(meaning: Meaning, kind: str) -> Split:
@@ -126,7 +127,8 @@ def _split(meaning: Meaning, kind: str) -> Split:
     )
 
 
-def _of_task(meaning: Meaning, kind: str, task: str) -> Split:
+def _of_task(meaning: Meaning, kind: str, named: str) -> Split:
+    task = kind_of_task(named)
     return _split(replace(meaning, task=task, classes=_classes(meaning.classes, task, meaning.outputs)), kind)
 
 
@@ -140,9 +142,13 @@ def _unwrapped(model: Any) -> Any:
         return _unwrapped(model.module)
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError(f"{type(model).__name__} is compiled, so nobody can look into it: give the module itself")
-    if not isinstance(model, nn.Module | tuple) and isinstance(getattr(model, "network", None), Halves):
-        return model.network  # what iv.training.train gives
+    if _is_trained(model):
+        return model.network
     return halves_of(model) if isinstance(model, tuple) else model
+
+
+def _is_trained(model: Any) -> bool:
+    return not isinstance(model, nn.Module) and isinstance(model, TrainedNetwork) and isinstance(model.network, Halves)
 
 
 def _on(module: Any, device: Any) -> nn.Module:
@@ -180,21 +186,21 @@ def _cut(passes: Passes, module: nn.Module, layer: str | None, rows: Any) -> Log
         return _by_last_linear(passes, module, rows)
     head = _plain_head(halves.head)
     whole = module if has_forward(module) or hasattr(module, "predict") else halves
-    return Logits(whole, next(name for name, found in whole.named_modules() if found is head))
+    return Logits(whole, next(name for name, step in whole.named_modules() if step is head))
 
 
 def _by_last_linear(passes: Passes, module: nn.Module, rows: Any) -> Logits:
     candidates = linear_layers(module)
-    found = candidates[0] if candidates else None
+    last = candidates[0] if candidates else None
     if candidates and rows is not None:
-        found = replace(passes, network=Logits(module, "", final=False)).last_among(rows, candidates)
-    if found is None:
+        last = replace(passes, network=Logits(module, "", final=False)).last_among(rows, candidates)
+    if last is None:
         end = "has no nn.Linear" if not candidates else "does not end with an nn.Linear"
         raise InputError(
             f"{type(module).__name__} {end}: name the layer whose inputs are the representation, "
             f"iv.split(model, layer=...); {listed(module)}"
         )
-    return Logits(module, found)
+    return Logits(module, last)
 
 
 def _named(passes: Passes, module: nn.Module, layer: str, rows: Any) -> Logits:

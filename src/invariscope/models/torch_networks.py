@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
-from invariscope.objectives.feature_head import as_it_predicts
+from invariscope.models.torch_heads import as_it_predicts
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "identity": nn.Identity}
 HALVES = (
@@ -89,8 +89,9 @@ class HiddenLayers(nn.Module):
         for layer in self.layers:
             values = self.activation(layer(values))
             if noise is not None:
-                kept = noise[:, start : start + values.shape[1]] >= self.dropout
-                values = values * kept.to(values.dtype) / (1 - self.dropout)
+                # h ← h · 1{u ≥ p} / (1 − p): the mean over draws is h
+                stays = noise[:, start : start + values.shape[1]] >= self.dropout
+                values = values * stays.to(values.dtype) / (1 - self.dropout)
                 start += values.shape[1]
         return values
 
@@ -163,21 +164,19 @@ def halves_of(network: Any, behind: tuple[type[nn.Module], ...] = PASSING) -> Ha
     >>> halves_of(nn.Sequential(nn.Linear(3, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 1)))).head
     Linear(in_features=8, out_features=1, bias=True)
     """
-    found = _found_halves(network, behind)
-    if found is None:
+    if isinstance(network, tuple) and len(network) == 2 and all(isinstance(half, nn.Module) for half in network):
+        return Halves(*network)
+    halves = _halves_of_module(network, behind) if isinstance(network, nn.Module) else None
+    if halves is None:
         raise InputError(
             f"this network ({type(network).__name__}) cannot be cut into representation and head: {HALVES}"
         )
-    return found
+    return halves
 
 
-def _found_halves(network: Any, behind: tuple[type[nn.Module], ...]) -> Halves | None:
+def _halves_of_module(network: nn.Module, behind: tuple[type[nn.Module], ...]) -> Halves | None:
     if isinstance(network, Halves):
         return network
-    if isinstance(network, tuple) and len(network) == 2 and all(isinstance(half, nn.Module) for half in network):
-        return Halves(*network)
-    if not isinstance(network, nn.Module):
-        return None
     for names in (("featurizer", "classifier"), ("represent", "head")):
         represent, head = (getattr(network, name, None) for name in names)
         if isinstance(represent, nn.Module) and isinstance(head, nn.Module):
@@ -186,7 +185,7 @@ def _found_halves(network: Any, behind: tuple[type[nn.Module], ...]) -> Halves |
         before, last = _before_the_last_linear(network, behind)
         return Halves(nn.Sequential(before), last) if before and last is not None else None
     inner = getattr(network, "network", None)
-    return _found_halves(inner, behind) if isinstance(inner, nn.Module) else None
+    return _halves_of_module(inner, behind) if isinstance(inner, nn.Module) else None
 
 
 def is_chain(network: Any) -> bool:

@@ -184,8 +184,8 @@ class Passes:
     def _last_among(self, layers: list[str], inputs: Tensor) -> str | None:
         output, calls = watched(self.network.module, layers, inputs)
         _table(output, len(inputs))
-        found = (name for name, seen in calls.items() if seen and link_between(seen[0][1], output) is not None)
-        return next(found, None)
+        last = (name for name, seen in calls.items() if seen and link_between(seen[0][1], output) is not None)
+        return next(last, None)
 
     def _seen(self, inputs: Tensor) -> tuple[Array, Array, str]:
         """Logits, features and link of one batch, provided that the last layer is the last step."""
@@ -205,12 +205,12 @@ class Passes:
         """One look at every batch, or at the first rows of the first; complaints of layers become one sentence."""
         module = self.network.module
         codes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
-        found = []
+        looks = []
         with undisturbed(self.device), in_use(module):
             for batch in batches(X, self.batch_size, self.dtype, self.device, codes):
                 inputs = batch if rows is None else batch[:rows]
                 try:
-                    found.append(look(inputs))
+                    looks.append(look(inputs))
                 except InputError:
                     raise
                 except torch.OutOfMemoryError as error:
@@ -224,7 +224,7 @@ class Passes:
                     ) from error
                 if rows is not None:
                     break
-        return found
+        return looks
 
     def _not_last(self, inputs: Tensor) -> InputError:
         module, layer = self.network.module, self.network.layer
@@ -262,10 +262,10 @@ def is_linear(layer: nn.Module) -> bool:
 
 def listed(module: nn.Module, most: int = 8) -> str:
     """Layers that could be named: those that have parameters of their own, the last ones first."""
-    found = [name for name, layer in module.named_modules() if name and any(True for _ in layer.parameters())][::-1]
-    if not found:
+    names = [name for name, layer in module.named_modules() if name and any(True for _ in layer.parameters())][::-1]
+    if not names:
         return "it has no layers"
-    return "there are " + ", ".join(found[:most]) + (", ..." if len(found) > most else "")
+    return "there are " + ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _sum_to_one(values: Tensor) -> bool:

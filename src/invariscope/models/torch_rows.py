@@ -44,7 +44,7 @@ def in_memory(X: Any, y: Any = None, env: Any = None) -> tuple[Any, Any, Any]:
         with undisturbed():
             inputs, targets, environments = zip(*batches_of_loader(X), strict=True)
         X = _joined(inputs)
-        y, env = (_joined(found) if given is None else given for given, found in ((y, targets), (env, environments)))
+        y, env = (_joined(own) if given is None else given for given, own in ((y, targets), (env, environments)))
     return _plain(X), _plain(y), _plain(env)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 ERM = "erm"
 
@@ -29,3 +30,15 @@ def trained_with(objective: Any, scale: float = 1.0) -> TrainedWith:
     penalty = {"irm": "irm" if form == "square" else "irm_split", "vrex": "vrex"}.get(name)
     weight = float(objective.weight) / scale**2 if penalty else 0.0
     return TrainedWith(name, penalty if weight > 0 else None, weight)
+
+
+@runtime_checkable
+class TrainedNetwork(Protocol):
+    """What training gives: a network, the objective it was trained with, and how it got there."""
+
+    @property
+    def network(self) -> Any: ...
+    @property
+    def objective(self) -> Any: ...
+    @property
+    def history(self) -> Mapping[str, Any]: ...

@@ -85,16 +85,22 @@ def environment_knowledge(scores: Sequence[Tensor], weights: Sequence[Tensor] | 
     >>> round(float(environment_knowledge([torch.tensor([[9.0, -9.0]]), torch.tensor([[-9.0, 9.0]])])), 4)  # log 2
     0.6931
     """
-    told = []
+    knowledge = []
+    for place, rows in enumerate(one_column_each(scores)):
+        right = functional.log_softmax(rows, dim=1)[:, place]
+        knowledge.append(right.mean() if weights is None else (weights[place] * right).sum())
+    return math.log(len(scores)) + torch.stack(knowledge).mean()
+
+
+def one_column_each(scores: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The scores of a discriminator, if every environment's have one column for each environment."""
     for place, rows in enumerate(scores):
         if rows.ndim != 2 or rows.shape[1] != len(scores):
             raise InputError(
                 f"the discriminator gives {tuple(rows.shape)} scores for environment {place}: give one column for each "
                 f"of the {len(scores)} environments"
             )
-        right = functional.log_softmax(rows, dim=1)[:, place]
-        told.append(right.mean() if weights is None else (weights[place] * right).sum())
-    return math.log(len(scores)) + torch.stack(told).mean()
+    return scores
 
 
 def checked_adversary(name: str, adversary: Named, environments: int, place: str = "output_bias") -> Named:

@@ -26,7 +26,7 @@ def cdann_penalty(
     features: Sequence[Tensor],
     *,
     discriminator: Callable[[Tensor], Tensor],
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """What a discriminator knows about the environment from features and target, classes counting the same, in nats.
 

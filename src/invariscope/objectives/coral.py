@@ -18,7 +18,7 @@ def coral_penalty(
     targets: Sequence[Tensor] | None,
     features: Sequence[Tensor],
     *,
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """Squared differences of the means and of the covariances of features (n_e, d), averaged over pairs.
 

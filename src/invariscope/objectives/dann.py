@@ -25,7 +25,7 @@ def dann_penalty(
     features: Sequence[Tensor],
     *,
     discriminator: Callable[[Tensor], Tensor],
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """What a discriminator knows about the environment from the features (n_e, d), in nats.
 

@@ -33,7 +33,7 @@ def dric_penalty(
     *,
     log_densities: Sequence[Tensor] | None = None,
     denominator: Tensor | float = 1.0,
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """The published criterion Q of the predictions f, over the same sum for a baseline.
 

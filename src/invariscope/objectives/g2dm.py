@@ -10,7 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
-from invariscope.objectives.adversaries import as_type_of, checked_adversary, gradient_only, uniform
+from invariscope.objectives.adversaries import (
+    as_type_of,
+    checked_adversary,
+    gradient_only,
+    one_column_each,
+    uniform,
+)
 from invariscope.objectives.features import checked_features
 from invariscope.objectives.objective import Batch, Named, Objective, objective
 
@@ -23,7 +29,7 @@ def g2dm_penalty(
     features: Sequence[Tensor],
     *,
     discriminators: Callable[[Tensor], Tensor],
-    task: str | None = None,
+    task: str = "auto",
     slack: float = 1.5,
 ) -> Tensor:
     """How little the features (n_e, d) mislead E one-against-rest discriminators, the least misled counting most.
@@ -64,12 +70,7 @@ def discriminator_risk(features: Sequence[Tensor], discriminators: Callable[[Ten
 def one_against_rest_losses(scores: Sequence[Tensor], swapped: bool = False) -> Tensor:
     """Log-loss of every column k of scores (n_e, E) as an answer to "is this row of environment k?", (E,)."""
     parts = []
-    for place, rows in enumerate(scores):
-        if rows.ndim != 2 or rows.shape[1] != len(scores):
-            raise InputError(
-                f"the discriminators give {tuple(rows.shape)} scores for environment {place}: give one column for "
-                f"each of the {len(scores)} environments"
-            )
+    for place, rows in enumerate(one_column_each(scores)):
         own = torch.arange(len(scores), device=rows.device) == place
         parts.append(functional.softplus(torch.where(own != swapped, -rows, rows)).mean(dim=0))
     return torch.stack(parts).mean(dim=0)

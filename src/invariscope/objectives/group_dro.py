@@ -18,7 +18,7 @@ def group_dro_risk(
     targets: Sequence[Tensor],
     features: Sequence[Tensor] | None = None,
     *,
-    task: str | None = None,
+    task: str = "auto",
     shares: Tensor | None = None,
     rate: float = 0.01,
 ) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ def bottleneck_penalty(
     targets: Sequence[Tensor] | None,
     features: Sequence[Tensor],
     *,
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """Variance of the features within environments, mean over their d columns, then over environments.
 

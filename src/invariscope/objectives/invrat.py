@@ -22,7 +22,7 @@ def invrat_penalty(
     features: Sequence[Tensor] | None = None,
     *,
     own_logits: Sequence[Tensor],
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """What environments gain by heads of their own, as far as they gain: (1/E) Σ_e max(0, R_e(shared) − R_e(own)).
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import checked_task, probabilities, target_columns
+from invariscope.heads.torch_losses import checked_task, slopes, target_columns
 from invariscope.objectives.objective import Batch, Named, Objective, objective
 
 FORMS = ("square", "split")
@@ -20,7 +20,7 @@ def irm_penalty(
     targets: Sequence[Tensor],
     features: Sequence[Tensor] | None = None,
     *,
-    task: str | None = None,
+    task: str = "auto",
     form: str = "square",
 ) -> Tensor:
     """Squared derivative of the risk in a factor s on the logits, at s = 1, averaged over environments.
@@ -47,7 +47,9 @@ def irm_penalty(
     task = checked_task(task, logits, targets)
     parts = []
     for scores, values in zip(logits, targets, strict=True):
-        derivative = _derivatives(scores, values, task)
+        columns = scores.reshape(len(scores), -1)
+        derivative = slopes(columns, target_columns(values, task, columns.shape[1], columns.dtype), task)
+        derivative = derivative * (2.0 if task == "regression" else 1.0)
         if form == "square":
             parts.append(derivative.mean() ** 2)
         elif len(derivative) < 2:
@@ -55,13 +57,6 @@ def irm_penalty(
         else:
             parts.append(derivative[0::2].mean() * derivative[1::2].mean())
     return torch.stack(parts).mean()
-
-
-def _derivatives(logits: Tensor, targets: Tensor, task: str) -> Tensor:
-    """d/ds of every row's loss at s · logits, s = 1: (n,)."""
-    scores = logits.reshape(logits.shape[0], -1)
-    errors = probabilities(logits, task) - target_columns(targets, task, scores.shape[1], scores.dtype)
-    return (scores * errors).sum(dim=1) * (2.0 if task == "regression" else 1.0)
 
 
 @objective("irm")

@@ -21,7 +21,7 @@ def mmd_penalty(
     targets: Sequence[Tensor] | None,
     features: Sequence[Tensor],
     *,
-    task: str | None = None,
+    task: str = "auto",
     gammas: Sequence[float] = GAMMAS,
 ) -> Tensor:
     """Squared maximum mean discrepancy of the features (n_e, d), averaged over the pairs of environments.

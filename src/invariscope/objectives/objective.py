@@ -14,7 +14,7 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import risks
-from invariscope.objectives.feature_head import FeatureHead
+from invariscope.models.torch_heads import FeatureHead
 from invariscope.rows.arrays import Floats
 
 Tensors = tuple[Tensor, ...]
@@ -31,7 +31,7 @@ class Batch:
     probabilities of the second class, or (n_e, K) probabilities of classes: always floats, so that rows can be mixed;
     ``features`` (n_e, d): what the head reads; ``log_densities`` (n_e, E): log p_k(x_i) up to a term common to all k,
     only for objectives with ``ratio_on``; ``head``: the head as a function of features, for objectives that ask what it
-    says elsewhere than at the rows (:func:`~invariscope.objectives.feature_head.feature_head` makes one).
+    says elsewhere than at the rows (:func:`~invariscope.models.torch_heads.feature_head` makes one).
     """
 
     logits: Tensors

@@ -11,7 +11,7 @@ from torch import Tensor
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task
 from invariscope.objectives.objective import Batch, Named, Objective, objective
-from invariscope.objectives.shared_heads import best_heads, rows_of
+from invariscope.objectives.shared_heads import best_heads, problems_of
 
 NO_LOSS = 1e-6  # of the target's variance: what own heads are taken to lose at least
 
@@ -21,7 +21,7 @@ def regret_penalty(
     targets: Sequence[Tensor],
     features: Sequence[Tensor] | None = None,
     *,
-    task: str | None = None,
+    task: str = "auto",
     ridge: float = 1e-3,
 ) -> Tensor:
     """How much more every environment loses under the best shared linear head than under its own, on average.
@@ -63,13 +63,13 @@ def regret_penalty(
             raise InputError(f"{len(values)} rows of features, but {len(scores)} of logits in one environment")
     if not ridge > 0:
         raise InputError(f"ridge is {ridge}: give a positive number, or dead features leave heads undetermined")
-    rows = rows_of(features, targets, task, logits[0].reshape(len(logits[0]), -1).shape[1], ridge)
-    fixed = rows.detached()
+    problems = problems_of(features, targets, task, logits[0].reshape(len(logits[0]), -1).shape[1], ridge)
+    fixed = problems.detached()
     floor = _floor(fixed.targets, fixed.share)
     own = best_heads(fixed)
     weight = 1 / (fixed.objectives(own) + floor)
     shared = best_heads(fixed.pooled(weight / weight.sum()))
-    return ((rows.objectives(shared) + floor) / (rows.objectives(own) + floor)).mean() - 1
+    return ((problems.objectives(shared) + floor) / (problems.objectives(own) + floor)).mean() - 1
 
 
 def _floor(targets: Tensor, share: Tensor) -> Tensor:

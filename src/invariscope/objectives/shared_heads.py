@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from invariscope.heads.torch_losses import target_columns
+from invariscope.heads.torch_losses import column_losses, curvature, predicted, target_columns
 
 NEWTON_STEPS = 25
 ACCELERATED_STEPS = 200
@@ -21,7 +21,7 @@ NEWTON_NUMBERS = 512  # classes² × columns up to which Newton's Hessian is for
 
 
 @dataclass(frozen=True)
-class Rows:
+class Problems:
     """Rows of several problems, padded to the same length.
 
     ``design`` (B, n, p) with a first column of ones; ``targets`` (B, n, K) as in
@@ -38,26 +38,21 @@ class Rows:
     def objectives(self, heads: Tensor) -> Tensor:
         """Mean loss plus ridge · squared weights, (B,), of heads (B, p, K), or one (1, p, K) for all."""
         penalty = (self.ridge[:, None] * heads**2).sum(dim=(1, 2))
-        return (self.share * self._losses(self.design @ heads)).sum(dim=1) + penalty
+        return (self.share * column_losses(self.design @ heads, self.targets, self.task)).sum(dim=1) + penalty
 
-    def _losses(self, scores: Tensor) -> Tensor:
-        if self.task == "regression":
-            return ((scores - self.targets) ** 2).sum(dim=2)
-        if self.task == "binary":
-            return (functional.softplus(scores) - self.targets * scores).sum(dim=2)
-        return torch.logsumexp(scores, dim=2) - (self.targets * scores).sum(dim=2)
-
-    def detached(self) -> Rows:
+    def detached(self) -> Problems:
         """The same without gradients."""
         return replace(self, design=self.design.detach(), targets=self.targets.detach(), ridge=self.ridge.detach())
 
-    def pooled(self, weight: Tensor) -> Rows:
+    def pooled(self, weight: Tensor) -> Problems:
         """All problems as one, each counting as much as its ``weight`` (B,), which add up to 1."""
         share = (weight[:, None] * self.share).reshape(1, -1)
         return replace(self, design=_one(self.design), targets=_one(self.targets), share=share)
 
 
-def rows_of(features: Sequence[Tensor], targets: Sequence[Tensor], task: str, classes: int, ridge: float) -> Rows:
+def problems_of(
+    features: Sequence[Tensor], targets: Sequence[Tensor], task: str, classes: int, ridge: float
+) -> Problems:
     """One problem for every environment.
 
     ``ridge`` is relative to the mean square of the centred features. For classes the intercept has it too, or it would
@@ -81,39 +76,40 @@ def rows_of(features: Sequence[Tensor], targets: Sequence[Tensor], task: str, cl
     slope = ridge * (square + rounding) + torch.finfo(dtype).tiny ** 0.5
     of_intercept = torch.full_like(slope, 0.0 if task == "regression" else ridge)
     ridges = torch.cat([of_intercept.reshape(1), slope.expand(values[0].shape[1])])
-    return Rows(torch.stack(design), torch.stack(columns), torch.stack(share), ridges, task)
+    return Problems(torch.stack(design), torch.stack(columns), torch.stack(share), ridges, task)
 
 
-def best_heads(rows: Rows) -> Tensor:
+def best_heads(problems: Problems) -> Tensor:
     """Heads that minimise the objective of each problem, (B, p, K)."""
-    classes, width = rows.targets.shape[2], rows.design.shape[2]
-    if rows.task == "regression":
-        gram = _gram(rows, rows.share)
-        right = (rows.share[:, :, None] * rows.design).mT @ rows.targets
-        return _solved(gram + torch.diag(rows.ridge), right)
-    return newton_heads(rows) if classes**2 * width <= NEWTON_NUMBERS else accelerated_heads(rows)
+    classes, width = problems.targets.shape[2], problems.design.shape[2]
+    if problems.task == "regression":
+        gram = _gram(problems, problems.share)
+        right = (problems.share[:, :, None] * problems.design).mT @ problems.targets
+        return _solved(gram + torch.diag(problems.ridge), right)
+    return newton_heads(problems) if classes**2 * width <= NEWTON_NUMBERS else accelerated_heads(problems)
 
 
-def newton_heads(rows: Rows, steps: int = NEWTON_STEPS) -> Tensor:
+def newton_heads(problems: Problems, steps: int = NEWTON_STEPS) -> Tensor:
     """Damped Newton steps for classes.
 
     Along a step the second derivative changes by a factor of at most exp(c t), c the largest change of a difference of
     scores in any row. A step of log(1 + c) / c minimises the bound this gives, so that every one goes down, and the
     last ones are whole.
     """
-    problems, _, width = rows.design.shape
-    classes = rows.targets.shape[2]
-    heads = rows.design.new_zeros((problems, width, classes))
-    penalty = torch.diag(2 * rows.ridge.repeat(classes))
+    count, _, width = problems.design.shape
+    classes = problems.targets.shape[2]
+    heads = problems.design.new_zeros((count, width, classes))
+    penalty = torch.diag(2 * problems.ridge.repeat(classes))
     for _ in range(steps):
-        found = _predicted(rows.design @ heads, rows.task)
-        gradient = _gradient(rows, heads, found)
-        weighted = rows.share[:, :, None, None] * _curvature(found, rows.task)
-        hessian = torch.einsum("bnst,bni,bnj->bsitj", weighted, rows.design, rows.design)
-        hessian = hessian.reshape(problems, classes * width, classes * width) + penalty
-        step = _solved(hessian, gradient.mT.reshape(problems, classes * width, 1)).reshape(problems, classes, width).mT
-        change = rows.design @ step
-        if rows.task == "binary":
+        predictions = predicted(problems.design @ heads, problems.task)
+        gradient = _gradient(problems, heads, predictions)
+        weighted = problems.share[:, :, None, None] * curvature(predictions, problems.task)
+        # H = Σ_n share_n (diag(p) − p pᵀ) ⊗ x xᵀ
+        hessian = torch.einsum("bnst,bni,bnj->bsitj", weighted, problems.design, problems.design)
+        hessian = hessian.reshape(count, classes * width, classes * width) + penalty
+        step = _solved(hessian, gradient.mT.reshape(count, classes * width, 1)).reshape(count, classes, width).mT
+        change = problems.design @ step
+        if problems.task == "binary":
             largest = change.abs().amax(dim=(1, 2))
         else:
             largest = (change.amax(dim=2) - change.amin(dim=2)).amax(dim=1)
@@ -122,20 +118,20 @@ def newton_heads(rows: Rows, steps: int = NEWTON_STEPS) -> Tensor:
     return heads
 
 
-def accelerated_heads(rows: Rows, steps: int = ACCELERATED_STEPS) -> Tensor:
+def accelerated_heads(problems: Problems, steps: int = ACCELERATED_STEPS) -> Tensor:
     """Nesterov's accelerated steps for classes, with a bound of the Hessian in place of the Hessian.
 
     ½ (I − 11ᵀ/K) ⊗ ZᵀZ is above the Hessian of K classes wherever it is taken (¼ ZᵀZ for two classes with one score).
     Gradients add up to 0 over classes, where the first factor is the identity: one small matrix serves all classes and
     all steps. Momentum starts again where it points uphill (O'Donoghue and Candès, 2015).
     """
-    bound = (0.25 if rows.task == "binary" else 0.5) * _gram(rows, rows.share)
-    bound = bound + torch.diag(2 * rows.ridge)
+    bound = (0.25 if problems.task == "binary" else 0.5) * _gram(problems, problems.share)
+    bound = bound + torch.diag(2 * problems.ridge)
     inverse = _solved(bound, torch.eye(bound.shape[-1], dtype=bound.dtype, device=bound.device).expand_as(bound))
-    heads = rows.design.new_zeros((*rows.design.shape[::2], rows.targets.shape[2]))
-    ahead, pace = heads, torch.ones_like(rows.share[:, 0])
+    heads = problems.design.new_zeros((*problems.design.shape[::2], problems.targets.shape[2]))
+    ahead, pace = heads, torch.ones_like(problems.share[:, 0])
     for _ in range(steps):
-        gradient = _gradient(rows, ahead, _predicted(rows.design @ ahead, rows.task))
+        gradient = _gradient(problems, ahead, predicted(problems.design @ ahead, problems.task))
         moved = ahead - inverse @ gradient
         uphill = (gradient * (moved - heads)).sum(dim=(1, 2)) > 0
         next_pace = torch.where(uphill, 1.0, (1 + torch.sqrt(1 + 4 * pace**2)) / 2)
@@ -145,26 +141,14 @@ def accelerated_heads(rows: Rows, steps: int = ACCELERATED_STEPS) -> Tensor:
     return heads
 
 
-def _predicted(scores: Tensor, task: str) -> Tensor:
-    return torch.sigmoid(scores) if task == "binary" else torch.softmax(scores, dim=-1)
+def _gradient(problems: Problems, heads: Tensor, predictions: Tensor) -> Tensor:
+    """Xᵀ (f − y) of the counted rows, plus 2 ridge w."""
+    of_losses = problems.design.mT @ (problems.share[:, :, None] * (predictions - problems.targets))
+    return of_losses + 2 * problems.ridge[:, None] * heads
 
 
-def _gradient(rows: Rows, heads: Tensor, found: Tensor) -> Tensor:
-    of_losses = rows.design.mT @ (rows.share[:, :, None] * (found - rows.targets))
-    return of_losses + 2 * rows.ridge[:, None] * heads
-
-
-def _curvature(found: Tensor, task: str) -> Tensor:
-    """Second derivatives in the scores, (B, n, K, K)."""
-    outer = found[..., :, None] * found[..., None, :]
-    if task == "binary":
-        return found[..., None] - outer
-    # the same constant added to all scores changes nothing: 1/K makes that direction solvable, and no step goes there
-    return torch.diag_embed(found) - outer + 1 / found.shape[-1]
-
-
-def _gram(rows: Rows, share: Tensor) -> Tensor:
-    return (share[:, :, None] * rows.design).mT @ rows.design
+def _gram(problems: Problems, share: Tensor) -> Tensor:
+    return (share[:, :, None] * problems.design).mT @ problems.design
 
 
 def _solved(left: Tensor, right: Tensor) -> Tensor:

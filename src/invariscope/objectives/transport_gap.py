@@ -23,7 +23,7 @@ def transport_gap_penalty(
     log_densities: Sequence[Tensor] | None = None,
     floor: float = 0.05,
     debias: bool = True,
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """Squared gaps between mean residuals of environments made to look alike, over the variance of the target.
 

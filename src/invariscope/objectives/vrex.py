@@ -16,7 +16,7 @@ def vrex_penalty(
     targets: Sequence[Tensor],
     features: Sequence[Tensor] | None = None,
     *,
-    task: str | None = None,
+    task: str = "auto",
 ) -> Tensor:
     """Variance of the environments' risks, (1/E) Σ_e (R_e − R̄)².
 

@@ -24,7 +24,7 @@ def wasserstein_matching_penalty(
     targets: Sequence[Tensor] | None,
     features: Sequence[Tensor],
     *,
-    task: str | None = None,
+    task: str = "auto",
     conditional: bool = True,
     entropy: float = 0.1,
     iterations: int = 50,
@@ -93,15 +93,15 @@ def _classes(
     logits: Sequence[Tensor] | None,
     targets: Sequence[Tensor] | None,
     features: Sequence[Tensor],
-    task: str | None,
+    task: str,
     conditional: bool,
 ) -> list[Tensor]:
     """How much every row belongs to every class, (n_e, classes): one class of all rows where there are none."""
-    if conditional:
-        if logits is None or targets is None:
-            raise InputError("conditional matching needs logits and targets: give them, or use conditional=False")
+    if conditional and (logits is None or targets is None):
+        raise InputError("conditional matching needs logits and targets: give them, or use conditional=False")
+    if conditional and logits is not None and targets is not None:
         task = checked_task(task, logits, targets)
-    if not conditional or task == "regression" or logits is None or targets is None or task is None:
+    if not conditional or task == "regression" or logits is None or targets is None:
         return [torch.ones_like(rows[:, :1]) for rows in features]
     columns = [
         target_columns(values, task, scores.shape[-1], rows.dtype)

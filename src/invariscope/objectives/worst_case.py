@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import TASKS, checked_task, row_losses, target_columns
-from invariscope.objectives.feature_head import FeatureHead, feature_head
+from invariscope.heads.torch_losses import checked_task, row_losses, target_columns, task_of_outputs
+from invariscope.models.torch_heads import FeatureHead, feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective, objective_of
 from invariscope.objectives.worst_points import Search, squared_unit, worst_moves
 
@@ -24,7 +24,7 @@ def worst_case_penalty(
     features: Sequence[Tensor],
     *,
     head: Any,
-    task: str | None = None,
+    task: str = "auto",
     fraction: float = 0.25,
     radius: float | Tensor | None = None,
     iterations: int = 8,
@@ -60,15 +60,13 @@ def worst_case_penalty(
     36.0
     """
     _check_features(targets, features)
-    if task is None and logits is None:
+    if task == "auto" and logits is None:
         raise InputError("neither logits nor a task are given: pass logits=, or task=")
-    if task not in (None, *TASKS):
-        raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
-    task = task if logits is None else checked_task(task, logits, targets)
-    assert task is not None
     _check_counts(iterations=iterations, bisections=bisections)
     rows, found = torch.cat(list(features)), feature_head(head, features[0])
-    _check_targets(torch.cat(list(targets)), task, found(rows[:1]).shape[1])
+    outputs = found(rows[:1]).shape[1]
+    task = task_of_outputs(task, outputs) if logits is None else checked_task(task, logits, targets)
+    _check_targets(torch.cat(list(targets)), task, outputs)
     values = _joined(targets, task, found, rows)
     if radius is None:
         _check_fraction(fraction)
@@ -196,7 +194,7 @@ class WorstCase(Objective):
         if batch.head is None:
             raise InputError(
                 'objective "worst_case" asks what the head says elsewhere, but this batch has no head: give it '
-                "head=feature_head(module, features) of invariscope.objectives.feature_head"
+                "head=feature_head(module, features) of invariscope.models.torch_heads"
             )
         return batch.head
 

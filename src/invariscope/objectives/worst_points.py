@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from invariscope.heads.torch_losses import row_losses
-from invariscope.objectives.feature_head import FeatureHead
+from invariscope.models.torch_heads import FeatureHead
 
 VERTICES = 3  # answers that a search starts from, besides the one the head gives
 WIDEST = 1e-4  # smallest multiplier tried, relative to the largest

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.rows.arrays import Floats, Integers
 
 KNOTS = 5  # of a natural spline: so many basis columns less one for every column
@@ -44,7 +44,7 @@ class Basis:
         raw /= self.scale
         return raw
 
-    def in_units_of(self, rows: Rows) -> Basis:
+    def in_units_of(self, rows: GroupedRows) -> Basis:
         """The same functions, centred and scaled over ``rows``."""
         raw = self._raw(rows.X)
         centre = np.average(raw, axis=0, weights=rows.weight)
@@ -84,7 +84,7 @@ class Expansion:
         return self._basis.expand(self._X[rows]) if self._kept is None else self._kept[rows]
 
 
-def bases_for(rows: Rows) -> list[Basis]:
+def bases_for(rows: GroupedRows) -> list[Basis]:
     """Candidates from simple to rich; those that the columns cannot tell apart, or that would be too wide, left out."""
     d = rows.X.shape[1]
     curved = np.flatnonzero([len(np.unique(column)) >= DISTINCT for column in rows.X.T])

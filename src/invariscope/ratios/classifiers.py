@@ -13,7 +13,7 @@ import scipy.special
 from threadpoolctl import threadpool_limits
 
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Estimator, Rows
+from invariscope.ratios.estimator import Estimator, GroupedRows
 from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import folds_by_content
 
@@ -41,10 +41,10 @@ class ClassifierFit:
         return f"{type(self.classifier).__name__}, {FOLDS} fits, calibrated on held-out rows"
 
     def log_densities(self, X: Floats) -> Floats:
-        found = [_log_probabilities(model, X, len(self.bias)) for model in self.models]
-        return np.asarray(self.temperature * np.mean(found, axis=0) + self.bias)
+        logs = [_log_probabilities(model, X, len(self.bias)) for model in self.models]
+        return np.asarray(self.temperature * np.mean(logs, axis=0) + self.bias)
 
-    def again(self, rows: Rows) -> ClassifierFit:
+    def again(self, rows: GroupedRows) -> ClassifierFit:
         return _fitted(self.classifier, rows)
 
 
@@ -60,7 +60,7 @@ def classifier_estimator(classifier: Any) -> Estimator:
     return lambda rows, rng: _fitted(classifier, rows)
 
 
-def fit_forest(rows: Rows, rng: np.random.Generator) -> ClassifierFit:
+def fit_forest(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
     """A random forest: steps and interactions, no smooth tails."""
     from sklearn.ensemble import RandomForestClassifier
 
@@ -69,7 +69,7 @@ def fit_forest(rows: Rows, rng: np.random.Generator) -> ClassifierFit:
     return _fitted(RandomForestClassifier(100, min_samples_leaf=leaf, n_jobs=-1, random_state=_seed(rng)), rows)
 
 
-def fit_boosting(rows: Rows, rng: np.random.Generator) -> ClassifierFit:
+def fit_boosting(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
     """Boosted trees, stopped when held-out rows stop gaining."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -80,7 +80,7 @@ def fit_boosting(rows: Rows, rng: np.random.Generator) -> ClassifierFit:
     return _fitted(model, rows)
 
 
-def fit_mlp(rows: Rows, rng: np.random.Generator) -> ClassifierFit:
+def fit_mlp(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
     """The network of the DRIC paper's Table 8: two layers of 256 rectified units, with dropout, early stopping.
 
     With PyTorch if it is installed; else scikit-learn's, which has no dropout and relies on early stopping alone.
@@ -98,7 +98,7 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-def _fitted(classifier: Any, rows: Rows) -> ClassifierFit:
+def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
     """Fit on all folds but one, predict that one; calibrate what was predicted."""
     from sklearn.base import clone
     from sklearn.utils.validation import has_fit_parameter
@@ -127,10 +127,10 @@ def _fitted(classifier: Any, rows: Rows) -> ClassifierFit:
 
 def _log_probabilities(model: Any, X: Floats, environments: int) -> Floats:
     """log p̂(e | x) (n, E), kept away from 0; an environment that was not seen gets the smallest."""
-    found = np.full((len(X), environments), SMALLEST)
+    probabilities = np.full((len(X), environments), SMALLEST)
     with _few_threads(len(X)):
-        found[:, model.classes_] = np.maximum(model.predict_proba(X), SMALLEST)
-    return np.asarray(np.log(found))
+        probabilities[:, model.classes_] = np.maximum(model.predict_proba(X), SMALLEST)
+    return np.asarray(np.log(probabilities))
 
 
 def _few_threads(rows: int) -> AbstractContextManager[Any]:
@@ -155,5 +155,5 @@ def _calibrated(log_probabilities: Floats, codes: np.ndarray, weight: Floats | N
 
     start = np.concatenate([[1.0], np.zeros(environments)])
     bounds = [(0.0, None), *[(None, None)] * environments]
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return float(found.x[0]), np.asarray(found.x[1:])
+    minimum = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(minimum.x[0]), np.asarray(minimum.x[1:])

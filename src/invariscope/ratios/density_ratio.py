@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Fit, Rows, Units, rows_of
+from invariscope.ratios.estimator import Fit, GroupedRows, Units, grouped_rows
 from invariscope.ratios.estimators import estimator_of
 from invariscope.ratios.overlap import overlap_of, remarks
 from invariscope.results import Overlap
@@ -139,7 +139,7 @@ def ratio_for(
     if svd is not None and svd < 1:
         raise InputError(f"svd is {svd!r}: give the number of directions to keep, at least 1")
     units = Units.of(data, svd)
-    rows = rows_of(data, units)
+    rows = grouped_rows(data, units)
     fit = estimator_of(ratio)(rows, rng)
     held_out = fit.held_out if isinstance(folds, int) and folds < 2 else _held_out(fit, rows, folds)
     seen = held_out if held_out is not None else fit.log_densities(rows.X)
@@ -183,7 +183,7 @@ class _Known:
     def log_densities(self, X: Floats) -> Floats:
         return np.asarray(self.function(X), dtype=np.float64)
 
-    def again(self, rows: Rows) -> _Known:
+    def again(self, rows: GroupedRows) -> _Known:
         return self
 
 
@@ -200,7 +200,7 @@ def _known(data: Environments, function: Callable[[Floats], Floats]) -> DensityR
     return _judged(data, scores, units, fit, data.columns)
 
 
-def _held_out(fit: Fit, rows: Rows, fold: Integers | int) -> Floats:
+def _held_out(fit: Fit, rows: GroupedRows, fold: Integers | int) -> Floats:
     """Log densities of every row by a fit that did not see its fold; choices are those made on all rows.
 
     A row that stands for several has copies in several folds; it gets the mean of theirs.

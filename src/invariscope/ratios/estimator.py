@@ -15,7 +15,7 @@ from invariscope.rows.environments import Environments
 
 
 @dataclass(frozen=True)
-class Rows:
+class GroupedRows:
     """Rows an estimator is fitted on, environment after environment.
 
     ``X`` (n, d) has its columns in units of their spread over all rows, constant ones left out; environment ``k`` is
@@ -45,24 +45,24 @@ class Rows:
     def of(self, environment: int) -> slice:
         return slice(int(self.offsets[environment]), int(self.offsets[environment + 1]))
 
-    def take(self, kept: Booleans) -> Rows:
+    def take(self, mask: Booleans) -> GroupedRows:
         """The rows of a mask, still grouped."""
-        sizes = np.add.reduceat(kept, self.offsets[:-1], dtype=np.intp)
+        sizes = np.add.reduceat(mask, self.offsets[:-1], dtype=np.intp)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        return Rows(self.X[kept], offsets, None if self.weight is None else self.weight[kept])
+        return GroupedRows(self.X[mask], offsets, None if self.weight is None else self.weight[mask])
 
-    def written_out(self, counts: Integers) -> Rows:
+    def written_out(self, counts: Integers) -> GroupedRows:
         """Row i written down ``counts[i]`` times, without weights."""
         sizes = np.add.reduceat(counts, self.offsets[:-1])
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        return Rows(np.repeat(self.X, counts, axis=0), offsets)
+        return GroupedRows(np.repeat(self.X, counts, axis=0), offsets)
 
-    def reweighted(self, weight: Floats) -> Rows:
+    def reweighted(self, weight: Floats) -> GroupedRows:
         """The same rows, row i counted ``weight[i]`` times; rows of weight 0 leave."""
-        kept = weight > 0
-        if kept.all():
+        counted = weight > 0
+        if counted.all():
             return replace(self, weight=weight)
-        return replace(self, weight=weight).take(kept)
+        return replace(self, weight=weight).take(counted)
 
 
 class Fit(Protocol):
@@ -84,28 +84,28 @@ class Fit(Protocol):
         ...
 
     def log_densities(self, X: Floats) -> Floats:
-        """log p_e(x) up to a term common to all environments, (n, E), for rows in the units of :class:`Rows`.
+        """log p_e(x) up to a term common to all environments, (n, E), for rows in the units of :class:`GroupedRows`.
 
         Corrected for the environments' sizes: adding rows to an environment does not move its column.
         """
         ...
 
-    def again(self, rows: Rows) -> Fit:
+    def again(self, rows: GroupedRows) -> Fit:
         """The same choices (basis, bandwidth, penalty, ...) fitted to other rows: folds, bootstrap, shuffles."""
         ...
 
 
-Estimator = Callable[[Rows, np.random.Generator], Fit]
+Estimator = Callable[[GroupedRows, np.random.Generator], Fit]
 
 
 @dataclass(frozen=True)
 class Units:
-    """Takes the user's columns to those of :class:`Rows`: centred, in units of their spread, constant ones left out.
+    """Takes the user's columns to those of :class:`GroupedRows`: centred, in units of spread, constant ones left out.
 
     With ``axes`` (d, k), the columns are the first singular directions of the centred columns instead.
     """
 
-    kept: Integers
+    columns: Integers
     centre: Floats
     scale: Floats
     axes: Floats | None = None
@@ -117,28 +117,28 @@ class Units:
         shifted -= mean
         scale = np.sqrt(np.average(shifted**2, axis=0, weights=data.weight))
         centre = data.blocks.shift + mean
-        kept = np.flatnonzero(scale > 1e-12 * np.maximum(np.abs(centre), 1e-300))
-        if not kept.size:  # nothing moves: one column of zeros says so
-            kept, scale = np.array([0]), np.ones(len(scale))
-        units = cls(kept, centre[kept], scale[kept])
-        if svd is None or svd >= len(kept):
+        columns = np.flatnonzero(scale > 1e-12 * np.maximum(np.abs(centre), 1e-300))
+        if not columns.size:  # nothing moves: one column of zeros says so
+            columns, scale = np.array([0]), np.ones(len(scale))
+        units = cls(columns, centre[columns], scale[columns])
+        if svd is None or svd >= len(columns):
             return units
-        shifted = shifted[:, kept]
+        shifted = shifted[:, columns]
         weighted = shifted if data.weight is None else shifted * data.weight[:, None]
         variances, axes = scipy.linalg.eigh(
-            weighted.T @ shifted / data.rows.sum(), subset_by_index=(len(kept) - svd, len(kept) - 1)
+            weighted.T @ shifted / data.rows.sum(), subset_by_index=(len(columns) - svd, len(columns) - 1)
         )
-        return cls(kept, centre[kept], np.sqrt(np.maximum(variances[::-1], 1e-300)), axes[:, ::-1])
+        return cls(columns, centre[columns], np.sqrt(np.maximum(variances[::-1], 1e-300)), axes[:, ::-1])
 
     def apply(self, X: NDArray[np.generic]) -> Floats:
-        out = np.asarray(X[:, self.kept], dtype=np.float64) - self.centre
+        out = np.asarray(X[:, self.columns], dtype=np.float64) - self.centre
         if self.axes is not None:
             out = out @ self.axes
         out /= self.scale
         return out
 
 
-def rows_of(data: Environments, units: Units) -> Rows:
+def grouped_rows(data: Environments, units: Units) -> GroupedRows:
     """What an estimator sees of the data."""
-    rows = Rows(units.apply(data.X), data.offsets)
+    rows = GroupedRows(units.apply(data.X), data.offsets)
     return rows if data.weight is None else rows.reweighted(data.weight)

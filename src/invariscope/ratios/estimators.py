@@ -10,15 +10,15 @@ from invariscope.ratios.estimator import Estimator
 
 #: name → module and function
 ESTIMATORS = {
-    "logistic": ("logistic", "fit_logistic"),
-    "gaussian": ("gaussian", "fit_gaussian"),
-    "mlp": ("classifiers", "fit_mlp"),
-    "forest": ("classifiers", "fit_forest"),
-    "boosting": ("classifiers", "fit_boosting"),
-    "ulsif": ("least_squares", "fit_ulsif"),
-    "rulsif": ("least_squares", "fit_rulsif"),
-    "kliep": ("kliep", "fit_kliep"),
-    "kmm": ("kmm", "fit_kmm"),
+    "logistic": ("invariscope.ratios.logistic", "fit_logistic"),
+    "gaussian": ("invariscope.ratios.gaussian", "fit_gaussian"),
+    "mlp": ("invariscope.ratios.classifiers", "fit_mlp"),
+    "forest": ("invariscope.ratios.classifiers", "fit_forest"),
+    "boosting": ("invariscope.ratios.classifiers", "fit_boosting"),
+    "ulsif": ("invariscope.ratios.least_squares", "fit_ulsif"),
+    "rulsif": ("invariscope.ratios.least_squares", "fit_rulsif"),
+    "kliep": ("invariscope.ratios.kliep", "fit_kliep"),
+    "kmm": ("invariscope.ratios.kmm", "fit_kmm"),
 }
 
 
@@ -31,8 +31,8 @@ def estimator_of(estimator: Any) -> Estimator:
                 "or pass a scikit-learn classifier"
             )
         module, function = ESTIMATORS[estimator]
-        found: Estimator = getattr(importlib.import_module(f"invariscope.ratios.{module}"), function)
-        return found
+        fit: Estimator = getattr(importlib.import_module(module), function)
+        return fit
     from invariscope.ratios.classifiers import classifier_estimator
 
     return classifier_estimator(estimator)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.rows.arrays import Floats
 
 FLOOR = 1e-6  # of a column's variance within environments, added to it: columns may depend on each other
@@ -31,11 +31,11 @@ class GaussianFit:
             out[:, e] = -0.5 * np.einsum("ij,ij->j", whitened, whitened) - np.log(np.diag(factor)).sum()
         return out
 
-    def again(self, rows: Rows) -> GaussianFit:
+    def again(self, rows: GroupedRows) -> GaussianFit:
         return _fitted(rows)
 
 
-def fit_gaussian(rows: Rows, rng: np.random.Generator) -> GaussianFit:
+def fit_gaussian(rows: GroupedRows, rng: np.random.Generator) -> GaussianFit:
     """Means and covariances by environment: exact if every environment is normal, and wrong in the tails if not.
 
     Covariances are shrunk towards that of all environments as if it had been seen on d + 1 further rows, so that an
@@ -44,7 +44,7 @@ def fit_gaussian(rows: Rows, rng: np.random.Generator) -> GaussianFit:
     return _fitted(rows)
 
 
-def _fitted(rows: Rows) -> GaussianFit:
+def _fitted(rows: GroupedRows) -> GaussianFit:
     d = rows.X.shape[1]
     means, scatters = np.empty((rows.environments, d)), np.empty((rows.environments, d, d))
     for e in range(rows.environments):

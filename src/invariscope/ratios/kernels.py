@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import nnls
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.overlap import OUT_OF_REACH
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import BLOCK_ROWS, blocks_in, one_blas_thread, run_over_rows, sum_by_environment
@@ -47,7 +47,7 @@ class Bumps:
 
 def squared_distances(X: Floats, centres: Floats) -> Floats:
     """|x_i − c_l|²: (n, centres)."""
-    out = X @ (-2.0 * centres.T)
+    out = X @ (-2.0 * centres.T)  # |x|² − 2 xᵀc + |c|²
     out += np.einsum("ij,ij->i", centres, centres)
     out += np.einsum("ij,ij->i", X, X)[:, None]
     return np.maximum(out, 0.0, out=out)
@@ -67,7 +67,7 @@ class Sample:
     weight: Floats
 
     @classmethod
-    def of(cls, rows: Rows, environment: int) -> Sample:
+    def of(cls, rows: GroupedRows, environment: int) -> Sample:
         part = rows.of(environment)
         return cls(rows.X[part], np.ones(part.stop - part.start) if rows.weight is None else rows.weight[part])
 
@@ -115,7 +115,7 @@ def means_over(sample: Sample, statistics: Callable[[Floats, Floats], dict[str, 
     return {name: value[0] / sample.weight.sum() for name, value in sums.items()}
 
 
-def widest(rows: Rows) -> int:
+def widest(rows: GroupedRows) -> int:
     """The environment that covers the others best: that with the largest determinant of its covariance.
 
     p_e / p_widest is a bump where p_widest / p_e would grow without bound, and bumps add up to bumps.
@@ -139,6 +139,7 @@ def nonnegative_minimum(quadratic: Floats, linear: Floats) -> Floats:
             break
         except np.linalg.LinAlgError:
             continue
+    # Q = L Lᵀ: the same as min ½ ‖Lᵀ a − L⁻¹ c‖²
     target = scipy.linalg.solve_triangular(root, linear, lower=True)
     solution: Floats = nnls(root.T, target, maxiter=100 * len(linear))[0]
     return solution
@@ -209,7 +210,7 @@ class KernelFit:
         run_over_rows(evaluate, len(X))
         return out
 
-    def again(self, rows: Rows) -> KernelFit:
+    def again(self, rows: GroupedRows) -> KernelFit:
         reference = Sample.of(rows, self.reference)
         expansions: list[Expansion | None] = []
         for environment, old in enumerate(self.expansions):
@@ -236,14 +237,16 @@ def absolute(ratio: Floats, alpha: float) -> Floats:
 
 
 def fit_kernels(
-    rows: Rows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float = 0.0
+    rows: GroupedRows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float = 0.0
 ) -> KernelFit:
     """Choose width and penalty for every environment on some of its rows, then fit on all of them."""
     with one_blas_thread():  # many small matrices; passes over all rows have threads of their own
         return _fit(rows, name, choose, solve, rng, alpha)
 
 
-def _fit(rows: Rows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float) -> KernelFit:
+def _fit(
+    rows: GroupedRows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float
+) -> KernelFit:
     number = widest(rows)
     reference = Sample.of(rows, number)
     expansions: list[Expansion | None] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.kernels import (
     CHOICE_ROWS,
     SMALLEST,
@@ -116,7 +116,7 @@ def _reference_means(means: Floats) -> Floats:
     return np.maximum(means, SMALLEST)
 
 
-def fit_kliep(rows: Rows, rng: np.random.Generator) -> KernelFit:
+def fit_kliep(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     """Density ratios by maximum likelihood (KLIEP): the r for which r · p_reference is closest to p_e.
 
         max_{a ≥ 0}  mean_e[log r(x)]   subject to   mean_reference[r(x)] = 1,
@@ -135,7 +135,7 @@ def fit_kliep(rows: Rows, rng: np.random.Generator) -> KernelFit:
 
     >>> rng = np.random.default_rng(0)
     >>> narrow, wide = rng.normal(size=(2000, 1)), 1.5 * rng.normal(size=(2000, 1))
-    >>> fit = fit_kliep(Rows(np.vstack([narrow, wide]), np.array([0, 2000, 4000])), rng)
+    >>> fit = fit_kliep(GroupedRows(np.vstack([narrow, wide]), np.array([0, 2000, 4000])), rng)
     >>> scores = fit.log_densities(np.array([[0.0], [2.0]]))
     >>> np.round(scores[:, 0] - scores[:, 1], 1)  # truth: ln 1.5 − x² (1 − 1/1.5²) / 2
     array([ 0.4, -0.7])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.kernels import Bumps, KernelFit
 from invariscope.ratios.least_squares import KernelMoments, fit_quadratic
 from invariscope.rows.arrays import Floats
@@ -22,7 +22,7 @@ def _mean_matching(moments: KernelMoments, bumps: Bumps) -> tuple[Floats, Floats
     return both[:, :-1].T @ both[:, :-1], both[:, :-1].T @ both[:, -1]
 
 
-def fit_kmm(rows: Rows, rng: np.random.Generator) -> KernelFit:
+def fit_kmm(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     """Density ratios by kernel mean matching (KMM): weights that give the reference the kernel means of e.
 
         min_{a ≥ 0}  | mean_reference[r(x) k(x, ·)] − mean_e[k(x, ·)] |²  + λ/2 |a|²,   norm of the kernel's space,
@@ -44,7 +44,7 @@ def fit_kmm(rows: Rows, rng: np.random.Generator) -> KernelFit:
 
     >>> rng = np.random.default_rng(0)
     >>> narrow, wide = rng.normal(size=(2000, 1)), 1.5 * rng.normal(size=(2000, 1))
-    >>> fit = fit_kmm(Rows(np.vstack([narrow, wide]), np.array([0, 2000, 4000])), rng)
+    >>> fit = fit_kmm(GroupedRows(np.vstack([narrow, wide]), np.array([0, 2000, 4000])), rng)
     >>> scores = fit.log_densities(np.array([[0.0], [2.0]]))
     >>> np.round(scores[:, 0] - scores[:, 1], 1)  # truth: ln 1.5 − x² (1 − 1/1.5²) / 2
     array([ 0.4, -0.7])

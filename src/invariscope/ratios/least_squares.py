@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.kernels import (
     SMALLEST,
     Bumps,
@@ -74,9 +74,9 @@ def solve_quadratic(
 
     here = means_over(own, partial(statistics, squares=alpha > 0.0))
     there = means_over(reference, partial(statistics, squares=True))
-    found = _minimum(*equations(KernelMoments.mixed(here, there, alpha), bumps), penalty)
+    coefficients = _minimum(*equations(KernelMoments.mixed(here, there, alpha), bumps), penalty)
     # a ratio has mean 1 under what it is a ratio to; the penalty alone would have it a little lower
-    return found / max(float((alpha * here["k"] + (1.0 - alpha) * there["k"]) @ found), SMALLEST)
+    return coefficients / max(float((alpha * here["k"] + (1.0 - alpha) * there["k"]) @ coefficients), SMALLEST)
 
 
 def choose_quadratic(
@@ -124,7 +124,7 @@ def _minimum(quadratic: Floats, linear: Floats, penalty: float) -> Floats:
 
 
 def fit_quadratic(
-    rows: Rows, rng: np.random.Generator, name: str, equations: Equations, alpha: float = 0.0
+    rows: GroupedRows, rng: np.random.Generator, name: str, equations: Equations, alpha: float = 0.0
 ) -> KernelFit:
     """All environments by one kind of equations."""
     choose = partial(choose_quadratic, alpha=alpha, equations=equations)
@@ -136,7 +136,7 @@ def _least_squares(moments: KernelMoments, bumps: Bumps) -> tuple[Floats, Floats
     return moments.gram, moments.own
 
 
-def fit_ulsif(rows: Rows, rng: np.random.Generator) -> KernelFit:
+def fit_ulsif(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     """Density ratios by least squares (uLSIF): the sum of Gaussian bumps closest to p_e / p_reference.
 
         min_{a ≥ 0}  ½ mean_reference[r(x)²] − mean_e[r(x)] + λ/2 |a|²,   r(x) = Σ_l a_l exp(−|x − c_l|² / 2σ²)
@@ -152,7 +152,7 @@ def fit_ulsif(rows: Rows, rng: np.random.Generator) -> KernelFit:
 
     >>> rng = np.random.default_rng(0)
     >>> narrow, wide = rng.normal(size=(2000, 1)), 1.5 * rng.normal(size=(2000, 1))
-    >>> fit = fit_ulsif(Rows(np.vstack([narrow, wide]), np.array([0, 2000, 4000])), rng)
+    >>> fit = fit_ulsif(GroupedRows(np.vstack([narrow, wide]), np.array([0, 2000, 4000])), rng)
     >>> scores = fit.log_densities(np.array([[0.0], [2.0]]))
     >>> np.round(scores[:, 0] - scores[:, 1], 1)  # truth: ln 1.5 − x² (1 − 1/1.5²) / 2
     array([ 0.4, -0.7])
@@ -160,7 +160,7 @@ def fit_ulsif(rows: Rows, rng: np.random.Generator) -> KernelFit:
     return fit_quadratic(rows, rng, "uLSIF", _least_squares)
 
 
-def fit_rulsif(rows: Rows, rng: np.random.Generator) -> KernelFit:
+def fit_rulsif(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     """Density ratios by relative least squares (RuLSIF): uLSIF against a mixture, whose ratio is bounded.
 
         r_α = p_e / (α p_e + (1 − α) p_reference) < 1/α,   p_e / p_reference = (1 − α) r_α / (1 − α r_α),   α = 0.1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from invariscope.ratios.basis import Basis, Expansion, bases_for
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.multinomial import Multinomial, fit_multinomial
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import run_over_rows
@@ -40,11 +40,11 @@ class LogisticFit:
         parts = run_over_rows(lambda rows: expanded[rows] @ self.model.weight.T + shift, len(X))
         return np.concatenate(parts) if parts else np.empty((0, len(shift)))
 
-    def again(self, rows: Rows) -> LogisticFit:
+    def again(self, rows: GroupedRows) -> LogisticFit:
         return _fitted(rows, self.basis, self.ridge, self.model)
 
 
-def fit_logistic(rows: Rows, rng: np.random.Generator) -> LogisticFit:
+def fit_logistic(rows: GroupedRows, rng: np.random.Generator) -> LogisticFit:
     """Fit p̂(e | x) and correct for the sizes: ρ̂_{e,e'} = n_e' p̂(e | x) / (n_e p̂(e' | x))   (eq. 10 of the paper).
 
     A linear basis sees shifts of the mean but not of the spread, so richer ones (squares, second order, splines) are
@@ -54,19 +54,24 @@ def fit_logistic(rows: Rows, rng: np.random.Generator) -> LogisticFit:
     return _fitted(rows, basis, ridge, start)
 
 
-def _fitted(rows: Rows, basis: Basis, ridge: float, start: Multinomial | None) -> LogisticFit:
+def _fitted(rows: GroupedRows, basis: Basis, ridge: float, start: Multinomial | None) -> LogisticFit:
     model = fit_multinomial(Expansion(basis, rows.X), rows.offsets, rows.weight, ridge, start)
     return LogisticFit(basis, model, ridge, rows.totals)
 
 
-def _choose(rows: Rows) -> tuple[Basis, float, Multinomial | None]:
-    """A simple basis whose log-loss on unseen rows is within one standard error of the best, and its ridge.
+def _choose(rows: GroupedRows) -> tuple[Basis, float, Multinomial | None]:
+    """Basis and ridge of the lowest log-loss on unseen rows, up to chance, and a fit to start from."""
+    few = _at_most(rows, ROWS_TO_CHOOSE)
+    best = _with_best_ridge(_with_best_basis(few, folds_by_content(few.X, few.offsets, FOLDS)))
+    return best.basis, best.ridge, best.model
+
+
+def _with_best_basis(few: GroupedRows, fold: Integers) -> _Trial:
+    """A simple basis whose log-loss on unseen rows is within one standard error of the best.
 
     Bases are compared on one fold after another; those worse than the best by more than two standard errors of the
-    difference leave, so that with many rows a fold or two is all it takes. Gives a fit to start from as well.
+    difference leave, so that with many rows a fold or two is all it takes.
     """
-    few = _at_most(rows, ROWS_TO_CHOOSE)
-    fold = folds_by_content(few.X, few.offsets, FOLDS)
     trials = [_Trial(basis, few, fold, RIDGE) for basis in bases_for(few)]
     for k in range(FOLDS):
         for trial in trials:
@@ -80,12 +85,15 @@ def _choose(rows: Rows) -> tuple[Basis, float, Multinomial | None]:
     # squares cost little, and a small change of spread goes unseen without them; others must win by more than chance
     plain = [trial for trial in trials if trial.basis.name in ("linear", "squares")]
     if plain and not (simple := min(plain, key=lambda trial: trial.loss)).worse_than(best, 1.0):
-        best = simple
-    else:
-        best = next(trial for trial in trials if not trial.worse_than(best, 1.0))
+        return simple
+    return next(trial for trial in trials if not trial.worse_than(best, 1.0))
+
+
+def _with_best_ridge(best: _Trial) -> _Trial:
+    """The same basis with a stronger or weaker ridge, as long as each is better by more than chance."""
     for ridges in (STRONGER, WEAKER):
         for ridge in ridges:
-            trial = _Trial(best.basis, few, fold, ridge, best.model)
+            trial = _Trial(best.basis, best.rows, best.fold, ridge, best.model)
             for k in best.judged:
                 trial.judge(k)
             if not best.worse_than(trial, 1.0):
@@ -93,14 +101,14 @@ def _choose(rows: Rows) -> tuple[Basis, float, Multinomial | None]:
             best = trial
         if best.ridge != RIDGE:
             break
-    return best.basis, best.ridge, best.model
+    return best
 
 
 class _Trial:
     """A basis on trial: the losses of the rows of the folds it was judged on."""
 
     def __init__(
-        self, basis: Basis, rows: Rows, fold: Integers, ridge: float, start: Multinomial | None = None
+        self, basis: Basis, rows: GroupedRows, fold: Integers, ridge: float, start: Multinomial | None = None
     ) -> None:
         self.basis, self.rows, self.fold, self.ridge, self.model = basis, rows, fold, ridge, start
         self.expanded = basis.expand(rows.X)
@@ -112,7 +120,7 @@ class _Trial:
         d, squares = self.rows.X.shape[1], self.basis.squares
         fitted = [(d + min(len(t.basis.squares), len(squares)), t.model) for t in others if t.model is not None]
         if fitted:
-            common, model = max(fitted, key=lambda found: found[0])
+            common, model = max(fitted, key=lambda shared: shared[0])
             weight = np.zeros((len(model.bias), self.expanded.shape[1]))
             weight[:, :common] = model.weight[:, :common]
             self.model = Multinomial(weight, model.bias)
@@ -125,10 +133,10 @@ class _Trial:
         self.model = fit_multinomial(
             self.expanded[~out], seen.offsets, seen.weight, self.ridge, self.model, tolerance=COARSE
         )
-        found = self.model.log_probabilities(self.expanded[out])
+        log_probabilities = self.model.log_probabilities(self.expanded[out])
         codes, weight = self.rows.codes[out], self.rows.weight
-        self.losses = np.append(self.losses, -found[np.arange(len(found)), codes])
-        self.counts = np.append(self.counts, np.ones(len(found)) if weight is None else weight[out])
+        self.losses = np.append(self.losses, -log_probabilities[np.arange(len(log_probabilities)), codes])
+        self.counts = np.append(self.counts, np.ones(len(log_probabilities)) if weight is None else weight[out])
 
     @property
     def loss(self) -> float:
@@ -142,7 +150,7 @@ class _Trial:
         return bool(mean > errors * np.sqrt(variance))
 
 
-def _at_most(rows: Rows, limit: int) -> Rows:
+def _at_most(rows: GroupedRows, limit: int) -> GroupedRows:
     """All rows, or some drawn by lot of the environments that have more than their share of ``limit`` rows.
 
     Whole weights are written out, so that a row that stands for two may be in two folds, as two rows may.

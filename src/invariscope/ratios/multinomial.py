@@ -10,13 +10,14 @@ from typing import Protocol
 import numpy as np
 import scipy.special
 
+from invariscope.heads.losses import softmax_in_place
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import Sums, one_blas_thread, run_over_rows, sum_by_environment
 
 MAX_STEPS = 200
 MEMORY = 12  # past steps that correct the guess of the curvature
 TASK_ROWS = 4096  # scores of a few environments stay in cache
-TOLERANCE = 1e-5  # nats in all: what one more step could still gain; one standard error is half a nat
+GAIN_TOLERANCE = 1e-5  # nats in all: what one more step could still gain; one standard error is half a nat
 
 
 class Matrix(Protocol):
@@ -52,7 +53,7 @@ def fit_multinomial(
     ridge: float,
     start: Multinomial | None = None,
     *,
-    tolerance: float = TOLERANCE,
+    tolerance: float = GAIN_TOLERANCE,
 ) -> Multinomial:
     """Minimise Σ_i w_i [ log Σ_e exp s_ie − s_i,e(i) ] + ½ ridge ‖W‖².
 
@@ -61,19 +62,19 @@ def fit_multinomial(
     columns cost two small decompositions. Past steps correct the guess (L-BFGS). Labels enter through Σ_{i in e} b_i
     alone, so that a step is one pass over the rows that does not know them.
     """
-    found = _environment_sums(B, offsets, weight)
-    penalty = np.full(found.shape, ridge)
+    sums = _environment_sums(B, offsets, weight)
+    penalty = np.full(sums.shape, ridge)
     penalty[:, 0] = 0.0
     if start is None:
-        theta = np.zeros(found.shape)
-        theta[:, 0] = np.log(found[:, 0] / found[:, 0].sum())
+        theta = np.zeros(sums.shape)
+        theta[:, 0] = np.log(sums[:, 0] / sums[:, 0].sum())
     else:
         theta = np.column_stack([start.bias, start.weight])
 
     def evaluate(theta: Floats) -> tuple[float, Floats]:
-        loss, gradient = _pass(B, weight, theta)
-        loss += 0.5 * np.sum(penalty * theta**2) - np.sum(found * theta)
-        return float(loss), gradient - found + penalty * theta
+        loss, gradient = _pass(B, weight, theta)  # Σ w log Σ_e exp s_e, less Σ w s_e(i) = Σ_e θ_eᵀ Σ_{i in e} w b
+        loss += 0.5 * np.sum(penalty * theta**2) - np.sum(sums * theta)
+        return float(loss), gradient - sums + penalty * theta
 
     loss, gradient = evaluate(theta)
     solve = _kronecker_inverse(_mean_curvature(B, weight, theta), _gram(B, weight), penalty)
@@ -87,7 +88,7 @@ def fit_multinomial(
         while True:
             trial = theta - length * step
             trial_loss, trial_gradient = evaluate(trial)
-            if trial_loss <= loss - 1e-4 * length * slope + 1e-13 * abs(loss):
+            if trial_loss <= loss - 1e-4 * length * slope + 1e-13 * abs(loss):  # Armijo, but for rounding
                 break
             length *= 0.5
         moved, turned = trial - theta, trial_gradient - gradient
@@ -101,6 +102,7 @@ def fit_multinomial(
 def _two_loops(gradient: Floats, history: Sequence[tuple[Floats, Floats, float]], solve: Solve) -> Floats:
     """The quasi-Newton step: the guess of the inverse curvature, corrected by what past steps have found."""
     step, shares = gradient.copy(), []
+    # L-BFGS with s = moved, y = turned, sᵀy = along:  q ← q − (sᵀq / sᵀy) y, backwards;  then r ← r + (α − yᵀr / sᵀy) s
     for moved, turned, along in reversed(history):
         shares.append(np.sum(moved * step) / along)
         step -= shares[-1] * turned
@@ -118,6 +120,7 @@ def _kronecker_inverse(curvature: Floats, gram: Floats, penalty: Floats) -> Solv
 
     The ridge is the same for all columns but the intercept, which is orthogonal to them up to rounding.
     """
+    # A = L α Lᵀ, G = R γ Rᵀ:  X = L [ (Lᵀ Y R) / (α γᵀ + ridge) ] Rᵀ
     outer, left = np.linalg.eigh(curvature)
     inner, right = np.linalg.eigh(gram[1:, 1:])
     bent = np.maximum(outer, 0.0)[:, None]
@@ -157,15 +160,11 @@ def _gram(B: Matrix, weight: Floats | None) -> Floats:
     return gram
 
 
-def _softmax(B: Matrix, rows: slice, theta: Floats) -> tuple[Floats, Floats]:
+def _probabilities(B: Matrix, rows: slice, theta: Floats) -> tuple[Floats, Floats]:
     """Probabilities (E, n) of the environments at rows, and log Σ exp of their scores; sums over rows of memory."""
     scores = theta[:, 1:] @ B[rows].T
     scores += theta[:, :1]
-    top = scores.max(axis=0)
-    scores -= top
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=0)
-    scores /= total
+    total, top = softmax_in_place(scores, axis=0)
     return scores, np.log(total) + top
 
 
@@ -173,7 +172,7 @@ def _pass(B: Matrix, weight: Floats | None, theta: Floats) -> tuple[float, Float
     """Σ w log Σ exp s and its gradient Σ w p (1, b)."""
 
     def collect(rows: slice) -> tuple[float, Floats]:
-        probabilities, value = _softmax(B, rows, theta)
+        probabilities, value = _probabilities(B, rows, theta)
         if weight is not None:
             probabilities *= weight[rows]
             value *= weight[rows]
@@ -187,8 +186,8 @@ def _pass(B: Matrix, weight: Floats | None, theta: Floats) -> tuple[float, Float
 
 def _mean_curvature(B: Matrix, weight: Floats | None, theta: Floats) -> Floats:
     """Mean of diag p − p pᵀ, from at most a few thousand rows: it only has to be about right."""
-    kept = slice(0, None, max(1, len(B) // 4000))
-    probabilities, _ = _softmax(B, kept, theta)
-    counts = np.ones(probabilities.shape[1]) if weight is None else weight[kept]
+    some = slice(0, None, max(1, len(B) // 4000))
+    probabilities, _ = _probabilities(B, some, theta)
+    counts = np.ones(probabilities.shape[1]) if weight is None else weight[some]
     outer = (probabilities * counts) @ probabilities.T
     return np.asarray((np.diag(probabilities @ counts) - outer) / counts.sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from invariscope.heads.losses import softmax
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
@@ -50,8 +51,9 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
         ratio = np.exp(logs - top)
         mean = weight @ ratio / weight.sum()
         average = mean * np.exp(np.minimum(top, LARGEST_LOG_RATIO))
-        kept = mean**2 / (weight @ ratio**2 / weight.sum()) * np.minimum(average, 1.0 / np.maximum(average, SMALLEST))
-        effective[:, b], pooled[b] = kept[:-1], kept[-1]
+        share_left = mean**2 / (weight @ ratio**2 / weight.sum())  # (Σρ)² / Σρ² / n, times mean ρ or one over it
+        share_left *= np.minimum(average, 1.0 / np.maximum(average, SMALLEST))
+        effective[:, b], pooled[b] = share_left[:-1], share_left[-1]
         mean_ratio[:, b] = average[:-1]
         largest[:, b] = 1.0 / (weight @ ratio[:, :-1])
         beyond_cap[:, b] = weight @ (logs[:, :-1] > np.log(CAP)) / weight.sum()
@@ -105,10 +107,7 @@ def remarks(overlap: Overlap) -> tuple[str, ...]:
 
 def _calibration(data: Environments, log_densities: Floats) -> Floats:
     """Mean distance between predicted and found shares of an environment, over rows of similar prediction."""
-    scores = log_densities + np.log(data.rows)
-    scores -= scores.max(axis=1, keepdims=True)
-    predicted = np.exp(scores)
-    predicted /= predicted.sum(axis=1, keepdims=True)
+    predicted = softmax(log_densities + np.log(data.rows))  # p(e | x) ∝ n_e p_e(x)
     codes, weight = data.codes, data.weight
     total = data.rows.sum()
     distances = np.empty(len(data))

@@ -35,7 +35,7 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             torch.manual_seed(self.seed)
             network = _network(rows.shape[1], len(self.classes_))
             optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-            best, waited, kept = np.inf, 0, copy.deepcopy(network.state_dict())
+            best, waited, best_state = np.inf, 0, copy.deepcopy(network.state_dict())
             for _ in range(MAX_EPOCHS):
                 network.train()
                 for batch in np.array_split(rng.permutation(seen), max(1, len(seen) // BATCH)):
@@ -47,10 +47,10 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     loss = float(_loss(network, rows[out], labels[out], counts[out]))
                 waited = 0 if loss < best else waited + 1
                 if loss < best:
-                    best, kept = loss, copy.deepcopy(network.state_dict())
+                    best, best_state = loss, copy.deepcopy(network.state_dict())
                 if waited >= PATIENCE:
                     break
-        network.load_state_dict(kept)
+        network.load_state_dict(best_state)
         self.network_ = network.eval()
         return self
 

@@ -50,14 +50,14 @@ def write_indicators(column: pd.Series, levels: Sequence[Any], out: Floats) -> N
     """Write 1 into row k of ``out`` (levels × n, all 0) where the column has level k."""
     if column.isna().any():
         raise InputError(f'column "{column.name}" has {int(column.isna().sum())} missing values: fill them in first')
-    found, present = pd.factorize(column)
+    codes, present = pd.factorize(column)
     positions = pd.Index(levels, dtype=object).get_indexer(pd.Index(present, dtype=object))
     if (positions < 0).any():
         stranger = present[int(np.argmax(positions < 0))]
         raise InputError(
             f'column "{column.name}" holds "{stranger}", which is not among the {len(levels)} levels given'
         )
-    out[positions[found], np.arange(len(column))] = 1.0
+    out[positions[codes], np.arange(len(column))] = 1.0
 
 
 def level_columns(column: pd.Series, levels: Sequence[Any]) -> pd.Index:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.encoding import level_name, sorted_levels
-from invariscope.reading.named_table import listed, some
+from invariscope.reading.encoding import level_name
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.reading.text_columns import mostly_numbers
 from invariscope.reading.written_dates import dates_of, look_like_dates
-from invariscope.rows.arrays import Booleans, Floats, Integers
+from invariscope.rows.arrays import Floats, Integers
 
 DATE_BINS = ("year", "quarter", "month", "week", "day", "month-of-year", "weekday", "hour-of-day")
 #: As many groups of numbers as a message proposes.
@@ -129,35 +128,6 @@ def refuse_unbinned(column: pd.Series, *, spell: Spelling = PYTHON) -> None:
         )
 
 
-def without_environments(
-    env: pd.Series, drop: Hashable | Sequence[Hashable], *, spell: Spelling = PYTHON
-) -> tuple[Booleans, tuple[str, ...]]:
-    """Rows that stay if the environments with these labels are left out, and a note that counts those that go.
-
-    Labels are compared as they are shown: 3 and "3" mean the same. In a shell they are separated by commas.
-
-    >>> keep, notes = without_environments(pd.Series(["Bern", "Oslo", "Rome", "Oslo"], name="site"), "Oslo")
-    >>> keep.tolist(), notes
-    ([True, False, True, False], ('Left out as asked: site Oslo (2 rows).',))
-    """
-    labels = {level_name(level): level for level in sorted_levels(env)}
-    given = [drop] if isinstance(drop, str) or not isinstance(drop, Sequence | np.ndarray | pd.Index) else list(drop)
-    texts = [level_name(label) for label in given]
-    wanted = list(dict.fromkeys(listed(texts, labels) if spell.shell else texts))
-    for label in wanted:
-        if label not in labels:
-            raise InputError(f'there is no {env.name} "{label}" ({spell("drop_env")}): there are {some(list(labels))}')
-    if len(wanted) == len(labels):
-        raise InputError(f"{spell('drop_env')} names every {env.name}: there would be no row left")
-    keep = np.ones(len(env), dtype=bool)
-    counts = []
-    for label in wanted:
-        hit = (env == labels[label]).to_numpy(dtype=bool, na_value=False)
-        keep &= ~hit
-        counts.append(f"{label} ({'1 row' if hit.sum() == 1 else f'{hit.sum():,} rows'})")
-    return keep, (f"Left out as asked: {env.name} {', '.join(counts)}.",) if counts else ()
-
-
 def _drop(labels: pd.Index, spell: Spelling) -> str:
     """The option that leaves out a few labels; of many only the first, as an example."""
     return spell("drop_env", [level_name(label) for label in labels[:PROPOSED]]) + (
@@ -234,15 +204,15 @@ def _quantile_groups(column: pd.Series, values: Floats, count: int) -> tuple[pd.
     sizes = np.bincount(codes, minlength=1)
     if len(groups) == count and sizes.max() <= 2 * sizes.min():
         return labels, ()
-    asked = "" if len(groups) == count else f" instead of {count}"
+    wanted = "" if len(groups) == count else f" instead of {count}"
     rows = ", ".join(f"{size:,}" for size in sizes)
-    why = f'"{column.name}" is cut into {len(groups)} groups{asked}, of {rows} rows: equal values stay together.'
+    why = f'"{column.name}" is cut into {len(groups)} groups{wanted}, of {rows} rows: equal values stay together.'
     return labels, (why,)
 
 
 def _even_cuts(values: Floats, count: int) -> Floats:
     """Values between groups that are as even as ties allow; each belongs to the group below it."""
-    found, occurrences = np.unique(values, return_counts=True)
+    distinct, occurrences = np.unique(values, return_counts=True)
     up_to = np.cumsum(occurrences)
     cuts: list[int] = []
     for left in range(count, 1, -1):
@@ -251,10 +221,10 @@ def _even_cuts(values: Floats, count: int) -> Floats:
         cut = int(np.searchsorted(up_to, goal))
         if cut > first and goal - up_to[cut - 1] < up_to[cut] - goal:
             cut -= 1
-        if cut >= len(found) - 1:
+        if cut >= len(distinct) - 1:
             break
         cuts.append(cut)
-    return found[cuts]
+    return distinct[cuts]
 
 
 def _ranges(name: str, lowest: Floats, highest: Floats) -> list[str]:

@@ -9,10 +9,10 @@ import pandas as pd
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, unused_name
+from invariscope.reading.options import MISSING_CHOICES
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.spelling import PYTHON, Spelling
 
-CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator")
 #: Columns listed with their counts before "and N more".
 COUNT_LIMIT = 30
 #: Columns to leave out are proposed until no larger share of the rows has a gap.
@@ -62,8 +62,8 @@ def fill(
     >>> fill(table, "indicator")[0].columns.tolist(), fill(table, "drop-rows")[1]
     (['age', 'age missing', 'sex'], ('Left out 1 of 3 rows with missing values (age 1).',))
     """
-    if how not in CHOICES:
-        raise InputError(f"{spell('missing')} is {how!r}: choose one of {', '.join(CHOICES)}")
+    if how not in MISSING_CHOICES:
+        raise InputError(f"{spell('missing')} is {how!r}: choose one of {', '.join(MISSING_CHOICES)}")
     gaps = frame.isna()
     useless = gaps[list(protected)].any(axis=1).to_numpy()
     notes: tuple[str, ...] = ()
@@ -114,8 +114,8 @@ def _refusal(gaps: pd.DataFrame, counts: pd.Series, env: pd.Series | None, spell
 
 def _worst_place(gap: pd.Series, env: pd.Series) -> str:
     """The environment in which the largest share of a column is missing."""
-    found = pd.DataFrame({"gap": gap.to_numpy(), "env": env.to_numpy()}).groupby("env", observed=True)["gap"]
-    missing, rows = found.sum(), found.size()
+    gaps = pd.DataFrame({"gap": gap.to_numpy(), "env": env.to_numpy()}).groupby("env", observed=True)["gap"]
+    missing, rows = gaps.sum(), gaps.size()
     if missing.empty:
         return ""
     worst = int((missing / rows).argmax())
@@ -173,17 +173,17 @@ def _imputed(
             f'column "{empty[0]}" has no value at all, so none can be filled in: pass {spell("drop", empty[0])}'
         )
     columns: dict[str, pd.Series] = {}
-    told: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, column in frame.items():
         assert isinstance(name, str)
         if name not in counts.index:
             columns[name] = column
             continue
-        columns[name], told[name] = _filled(column, indicate=indicate)
+        columns[name], values[name] = _filled(column, indicate=indicate)
         if indicate and kind_of(column) == "numbers":
             columns[unused_name(f"{name} missing", frame.columns)] = gaps[name].astype(np.float64)
     rows = {name: "1 row" if count == 1 else f"{count:,} rows" for name, count in counts.iloc[:COUNT_LIMIT].items()}
-    shown = [f"{name} {told[str(name)]} ({count})" for name, count in rows.items()]
+    shown = [f"{name} {values[str(name)]} ({count})" for name, count in rows.items()]
     more = f" and {len(counts) - COUNT_LIMIT} more columns" if len(counts) > COUNT_LIMIT else ""
     return pd.DataFrame(columns), f"Filled in for missing values: {', '.join(shown)}{more}."
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import difflib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
+from invariscope.reading.options import ReadOptions
 from invariscope.reading.spelling import PYTHON, Spelling
 
 if TYPE_CHECKING:
@@ -30,15 +31,18 @@ class NamedTable:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of_file(cls, path: str | os.PathLike[str], *, na: Sequence[str] = (), spell: Spelling = PYTHON) -> NamedTable:
-        """The table in a file, without a first column that has no name."""
-        from invariscope.reading.read_table import read_table
+    def of(cls, source: str | os.PathLike[str] | Any, options: ReadOptions) -> NamedTable:
+        """The table in a file, without a first column that has no name; or a pandas, polars or pyarrow table."""
+        from invariscope.reading import read_table
 
-        frame = read_table(path, na=na)
-        name = Path(path).name
+        if not isinstance(source, str | os.PathLike):
+            return cls(read_table.frame_of(source), "the table", options.spell)
+        frame = read_table.read_table(source, na=options.na)
+        name = Path(source).name
         if frame.shape[1] > 1 and not frame.columns[0]:
-            return cls(frame.iloc[:, 1:], name, spell, ("Left out because it has no name: the first column.",))
-        return cls(frame, name, spell)
+            note = "Left out because it has no name: the first column."
+            return cls(frame.iloc[:, 1:], name, options.spell, (note,))
+        return cls(frame, name, options.spell)
 
     def column(self, name: str, option: str) -> str:
         """The name itself if there is such a column."""
@@ -46,36 +50,31 @@ class NamedTable:
             return name
         raise InputError(f'column "{name}" ({self.spell(option)}) is not in {self.name}: {self._closest(name)}')
 
-    def columns(self, values: str | Sequence[str], option: str) -> list[str]:
+    def columns(self, given: Sequence[str], option: str) -> list[str]:
         """The columns an option names, each once, in the order given.
 
         In a shell it is a repeatable, comma-separated option: a value that is the name of a column is taken whole,
         commas and all; double quotes do the same inside a list.
         """
-        names = [values] if isinstance(values, str) else list(values)
-        names = listed(names, self.frame.columns) if self.spell.shell else names
+        names = listed(given, self.frame.columns) if self.spell.shell else given
         return [self.column(name, option) for name in dict.fromkeys(names)]
 
-    def roles(self, **chosen: str | None) -> dict[str, str]:
-        """Columns with a part of their own (target, environments, ...), and the option that gave it to them."""
+    def check_roles(self, options: ReadOptions) -> None:
+        """Refuse target, environments and the like that are no columns, or one column with two parts."""
         roles: dict[str, str] = {}
-        for option, name in chosen.items():
-            if name is None:
-                continue
+        for option, name in options.parts:
             self.column(name, option)
             if name in roles:
                 raise InputError(
                     f'column "{name}" is both {self.spell(roles[name])} and {self.spell(option)}: name two columns'
                 )
             roles[name] = option
-        return roles
 
-    def features(
-        self, roles: Mapping[str, str], features: str | Sequence[str] | None, drop: str | Sequence[str]
-    ) -> list[str]:
+    def features(self, options: ReadOptions) -> list[str]:
         """The columns named as features, or else all that have no other part and are not dropped."""
-        dropped = self.columns(drop, "drop")
-        named = self.columns(() if features is None else features, "features")
+        roles = options.roles
+        dropped = self.columns(options.drop, "drop")
+        named = self.columns(options.features, "features")
         for names, option in ((named, "features"), (dropped, "drop")):
             both = [name for name in names if name in roles]
             if both:
@@ -88,12 +87,6 @@ class NamedTable:
                 f'column "{both[0]}" is in {self.spell("features")} and in {self.spell("drop")}: take it out of one'
             )
         return named or [name for name in self.frame.columns if name not in roles and name not in dropped]
-
-    def kinds(self, names: Sequence[str]) -> dict[str, str]:
-        """What each column holds: numbers, text, dates or nested values."""
-        from invariscope.reading.read_table import kind_of
-
-        return {name: kind_of(self.frame[name]) for name in names}
 
     def _closest(self, name: str) -> str:
         known = [str(column) for column in self.frame.columns]
@@ -108,14 +101,14 @@ def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
     >>> listed(["a, b", 'c,"d,e"'], ["a, b"]), listed(["a, b"], ["a", "b"])
     (['a, b', 'c', 'd,e'], ['a', 'b'])
     """
-    found: list[str] = []
+    names: list[str] = []
     for value in values:
         if value in known:
-            found.append(value)
+            names.append(value)
         else:
             parts = next(csv.reader([value], skipinitialspace=True), [])
-            found += [part.strip() for part in parts if part.strip()]
-    return found
+            names += [part.strip() for part in parts if part.strip()]
+    return names
 
 
 def quoted(names: Sequence[str]) -> list[str]:

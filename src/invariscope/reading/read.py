@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from invariscope.datasets.dataset import Dataset
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
+from invariscope.reading.options import ReadOptions, names_of
+
+if TYPE_CHECKING:
+    from invariscope.reading.named_table import NamedTable
 
 
 def read(
@@ -22,6 +26,7 @@ def read(
     na: str | Sequence[str] = (),
     env_bins: str | int | Sequence[float] | None = None,
     drop_env: Hashable | Sequence[Hashable] = (),
+    model: Any = None,
 ) -> Dataset:
     """Read a table: ``iv.audit(model, *iv.read("heart.csv", target="disease", env="hospital"))``.
 
@@ -47,17 +52,20 @@ def read(
     env_bins : group the environments: "year", "quarter", "month", "week", "day", "month-of-year", "weekday" or
         "hour-of-day" of a date; a number of groups of about equal size; or edges, as in ``(30, 50, 65)``
     drop_env : environments to leave out, by label, as they are called when grouped: ``"Oslo"``, ``["2019", "2020"]``
+    model : a fitted model: ``X`` gets the columns it was fitted on, in its order. If it was fitted on what this
+        function read, they are encoded as they were then; else they stay as they are in the table
 
     Returns
     -------
-    Dataset : unpacks into ``X`` (a pandas table of float64), ``y`` and ``env``
+    Dataset : unpacks into ``X`` (a pandas table; of float64 unless a model encodes for itself), ``y`` and ``env``
 
     It cannot tell codes from amounts (say ``categories=``), numbers that stand for something missing (-9, 999) from
     numbers (say ``na=``), or a feature from something that nearly gives the target away (``drop=`` it).
 
     Raises
     ------
-    InputError : no such file or column, missing values, or a named feature that cannot be one; with the remedy
+    InputError : no such file or column, missing values, a named feature that cannot be one, or columns that the
+        model was fitted on and the table lacks; with the remedy
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"ill": [0, 1, 1, 0], "age": [40, 71, 64, 30], "sex": list("fmmf"),
@@ -66,36 +74,64 @@ def read(
     >>> data.columns, data.env.tolist()
     (('age', 'sex=f', 'sex=m'), ['2024', '2024', '2025', '2025'])
     """
-    from invariscope.reading.named_table import NamedTable
-    from invariscope.reading.read_table import frame_of
-    from invariscope.reading.tidy_table import tidy
-
-    if isinstance(path, str | os.PathLike):
-        table, source = NamedTable.of_file(path, na=[na] if isinstance(na, str) else na), str(path)
-    else:
-        table, source = NamedTable(frame_of(path), "the table"), f"a {type(path).__module__.split('.')[0]} table"
-    roles = table.roles(target=target, env=env)
-    found = tidy(
-        table,
-        roles,
-        table.features(roles, features, drop),
-        categories=categories,
+    if isinstance(model, str | os.PathLike):
+        raise InputError(f"model is the path {model}: give the fitted model itself")
+    options = ReadOptions(
+        target=target,
+        env=env,
+        features=names_of(features),
+        drop=names_of(drop),
+        categories=names_of(categories),
         missing=missing,
-        na=na,
+        na=names_of(na),
         env_bins=env_bins,
         drop_env=drop_env,
-        named=features is not None and len(features) > 0,
     )
-    if not found.features.shape[1]:
-        raise InputError(f'{table.name} has no feature besides "{target}" and "{env}". {" ".join(found.notes)}'.strip())
+    return read_with(path, options, model=model)
+
+
+def read_with(
+    source: str | os.PathLike[str] | Any, options: ReadOptions, *, model: Any = None, model_name: str = "the model"
+) -> Dataset:
+    """Read a table with all options in one object; ``model_name`` is what messages call the model."""
+    from invariscope.reading.model_columns import tidy_for_model
+    from invariscope.reading.named_table import NamedTable, quoted
+    from invariscope.reading.tidy_table import tidy
+
+    table = NamedTable.of(source, options)
+    table.check_roles(options)
+    _refuse_texts(table, options)
+    names = table.features(options)
+    if model is None:
+        tidied = tidy(table, options, names)
+    else:
+        tidied = tidy_for_model(table, options, names, model, model_name)
+    if not tidied.features.shape[1] and options.prediction is None:
+        besides = " and ".join(quoted(list(options.roles)))
+        raise InputError(f"{table.name} has no feature besides {besides}. {' '.join(tidied.notes)}".strip())
+    is_file = isinstance(source, str | os.PathLike)
     return Dataset(
-        X=found.features,
-        y=found.target,
-        env=found.env,
-        columns=tuple(found.features.columns),
-        description=f"{len(found.features):,} rows of {table.name}: {target} by {env}",
-        source=source,
-        notes=found.notes,
-        target_name=target,
-        env_name=env,
+        X=tidied.features,
+        y=tidied.target,
+        env=tidied.env,
+        columns=tuple(tidied.features.columns),
+        description=f"{len(tidied.features):,} rows of {table.name}: {options.target} by {options.env}",
+        source=str(source) if is_file else f"a {type(source).__module__.split('.')[0]} table",
+        notes=tidied.notes,
+        others={options.roles[str(name)]: column for name, column in tidied.others.items()},
+        target_name=options.target,
+        env_name=options.env,
     )
+
+
+def _refuse_texts(table: NamedTable, options: ReadOptions) -> None:
+    """Weights and predictions are numbers."""
+    from invariscope.reading.read_table import kind_of
+
+    meanings = {
+        "weight": "weights count rows",
+        "prediction": "give the predicted value, or for two classes the probability of the second",
+    }
+    for name, option in options.roles.items():
+        if option in meanings and kind_of(table.frame[name]) != "numbers":
+            raise InputError(f'column "{name}" ({table.spell(option)}) does not hold numbers: {meanings[option]}')

@@ -95,8 +95,8 @@ def frame_of(table: Any) -> pd.DataFrame:
 
     # polars' own way to Arrow has texts that pyarrow can look up; its stream has not
     arrow = pa.table(table.to_arrow() if hasattr(table, "to_arrow") else table)
-    found: pd.DataFrame = _checked(arrow, "the table").to_pandas(ignore_metadata=True)
-    return found
+    converted: pd.DataFrame = _checked(arrow, "the table").to_pandas(ignore_metadata=True)
+    return converted
 
 
 def kind_of(column: pd.Series) -> str:
@@ -113,13 +113,13 @@ def kind_of(column: pd.Series) -> str:
         return "numbers"
     if pd.api.types.is_datetime64_any_dtype(values.dtype) or pd.api.types.is_timedelta64_dtype(values.dtype):
         return "dates"
-    found = pd.api.types.infer_dtype(values, skipna=True)
+    inferred = pd.api.types.infer_dtype(values, skipna=True)
     kinds = {
         **dict.fromkeys(("boolean", "empty", "integer", "floating", "mixed-integer-float"), "numbers"),
         **dict.fromkeys(("string", "bytes"), "text"),
         **dict.fromkeys(("date", "datetime", "time", "timedelta"), "dates"),
     }
-    return kinds.get(found, "nested values")
+    return kinds.get(inferred, "nested values")
 
 
 def _arrow_table(path: Path, kind: str, na: Sequence[str]) -> Any:

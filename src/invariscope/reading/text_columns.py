@@ -56,9 +56,8 @@ def without(column: pd.Series, na: Sequence[str], remarks: TextRemarks) -> pd.Se
     kind = kind_of(column) if na else ""
     values: dict[str, Iterable[Any]] = {}
     if kind == "text":
-        levels = column.dropna().unique()
-        found = pd.Series({level: str(level).strip() for level in levels}, dtype=object)
-        values = {text: found.index[found == text] for text in na}
+        stripped = pd.Series({level: str(level).strip() for level in column.dropna().unique()}, dtype=object)
+        values = {text: stripped.index[stripped == text] for text in na}
     elif kind == "numbers" and not pd.api.types.is_bool_dtype(column.dtype):
         values = {text: [float(text)] for text in na if is_number(text) and "," not in text and "%" not in text}
     hits = {text: column.isin(wanted) for text, wanted in values.items()}
@@ -94,37 +93,46 @@ def cleaned(
     >>> cleaned(pd.Series(["007", "011"], name="code"), remarks).tolist()
     ['007', '011']
     """
-    codes, found = pd.factorize(column)  # every text is looked at once, however many rows have it
-    levels = np.asarray(found, dtype=object).tolist()
+    codes, uniques = pd.factorize(column)  # every text is looked at once, however many rows have it
+    levels = np.asarray(uniques, dtype=object).tolist()
     texts = [str(level).strip() for level in levels]
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
     tally = pd.Series(counts, index=pd.Index(texts, dtype=object))
     marked = np.array([text in MISSING for text in texts], dtype=bool)
     signs = tally[marked].drop("", errors="ignore").groupby(level=0, sort=False).sum().to_dict()
     name = str(column.name)
-    if numbers:
-        rest = tally[~marked]
-        is_numeric = np.array([is_number(text) for text in rest.index], dtype=bool)
-        has_codes = any(map(is_code, rest.index))
-        if is_numeric.all() and len(rest) and not has_codes:
-            values, how = _unambiguous(list(rest.index), name, option, spell)
-            remark = ", ".join([*how, *(f"{_counted({text: count})} as missing" for text, count in signs.items())])
-            remarks.numbers.append(f"{name} ({remark})" if remark else name)
-            known = np.full(len(texts) + 1, np.nan)
-            known[:-1][~marked] = values
-            return pd.Series(known[codes], index=column.index, name=column.name)
-        if has_codes and is_numeric.all():
-            remarks.codes.append(name)
-        elif not has_codes:
-            _refuse_numbers_and_texts(rest, is_numeric, name, option, spell)
+    values = _values(tally[~marked], signs, name, remarks, option, spell) if numbers else None
+    if values is not None:
+        known = np.full(len(texts) + 1, np.nan)
+        known[:-1][~marked] = values
+        return pd.Series(known[codes], index=column.index, name=column.name)
     if signs:
         remarks.markers.append(f"{name} ({_counted(signs)})")
-    if any(text != level for text, level in zip(texts, levels, strict=True)):
-        if all(isinstance(level, str) for level in levels):
-            remarks.blanks.append(name)
-        stripped = np.array([*(text or None for text in texts), None], dtype=object)
-        return pd.Series(stripped[codes], index=column.index, name=column.name, dtype="str")
-    return column
+    if texts == levels:
+        return column
+    if all(isinstance(level, str) for level in levels):
+        remarks.blanks.append(name)
+    stripped = np.array([*(text or None for text in texts), None], dtype=object)
+    return pd.Series(stripped[codes], index=column.index, name=column.name, dtype="str")
+
+
+def _values(
+    tally: pd.Series, signs: Mapping[Any, int], name: str, remarks: TextRemarks, option: str, spell: Spelling
+) -> list[float] | None:
+    """The numbers that the texts of a column stand for; none if they are codes, or texts for the most part."""
+    is_numeric = np.array([is_number(text) for text in tally.index], dtype=bool)
+    has_codes = any(map(is_code, tally.index))
+    if has_codes:
+        if is_numeric.all():
+            remarks.codes.append(name)
+        return None
+    if not is_numeric.all() or not len(tally):
+        _refuse_numbers_and_texts(tally, is_numeric, name, option, spell)
+        return None
+    values, how = _unambiguous(list(tally.index), name, option, spell)
+    remark = ", ".join([*how, *(f"{_counted({text: count})} as missing" for text, count in signs.items())])
+    remarks.numbers.append(f"{name} ({remark})" if remark else name)
+    return values
 
 
 def mostly_numbers(column: pd.Series) -> bool:
@@ -144,15 +152,15 @@ def _unambiguous(texts: list[str], name: str, option: str, spell: Spelling) -> t
 
 def _refuse_numbers_and_texts(rest: pd.Series, is_numeric: np.ndarray, name: str, option: str, spell: Spelling) -> None:
     """Numbers in most rows and a few texts: nobody means categories by that."""
-    found, rows = int(rest[is_numeric].sum()), int(rest.sum())
-    if found < MOSTLY * rows or found == rows or (option == "target" and is_numeric.sum() <= CLASS_LIMIT):
+    numbers, rows = int(rest[is_numeric].sum()), int(rest.sum())
+    if numbers < MOSTLY * rows or numbers == rows or (option == "target" and is_numeric.sum() <= CLASS_LIMIT):
         return
     strange = rest[~is_numeric].groupby(level=0).sum().sort_values(ascending=False, kind="stable")
     more = f" and {len(strange) - STRANGE_LIMIT:,} other texts" if len(strange) > STRANGE_LIMIT else ""
     shown = strange.iloc[:STRANGE_LIMIT]
     remedy = "write numbers there" if more else f"pass {spell.each('na', list(shown.index))} if that means missing"
     raise InputError(
-        f'column "{name}" holds numbers in {found:,} of {rows:,} rows, and {_counted(shown.to_dict())}{more}: '
+        f'column "{name}" holds numbers in {numbers:,} of {rows:,} rows, and {_counted(shown.to_dict())}{more}: '
         f"{remedy}{_or_no_number(name, option, spell)}"
     )
 

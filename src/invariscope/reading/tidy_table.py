@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
+from invariscope.reading.dropped_environments import without_environments
 from invariscope.reading.encoding import level_columns, level_name, sorted_levels, unused_name, write_indicators
-from invariscope.reading.environment_bins import bin_environments, refuse_unbinned, without_environments
+from invariscope.reading.environment_bins import bin_environments, refuse_unbinned
 from invariscope.reading.missing_values import fill
 from invariscope.reading.named_table import NamedTable, some
+from invariscope.reading.options import ReadOptions
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.stand_ins import stand_ins
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
@@ -38,84 +40,41 @@ class TidyTable:
     notes: tuple[str, ...]
 
 
-def tidy(
-    table: NamedTable,
-    roles: Mapping[str, str],
-    names: Sequence[str],
-    *,
-    categories: str | Sequence[str] = (),
-    missing: str = "refuse",
-    na: str | Sequence[str] = (),
-    env_bins: str | int | Sequence[float] | None = None,
-    drop_env: Hashable | Sequence[Hashable] = (),
-    named: bool = False,
-    encode: bool = True,
-) -> TidyTable:
+def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encode: bool = True) -> TidyTable:
     """Clean, group, fill in and encode the columns of a table.
 
     Parameters
     ----------
     table : the table, with the names that messages use
-    roles : columns that are no features, and what they are: "target", "env", and others that only go along
-    names : the features
-    categories : columns of numbers among them that are codes
-    missing : as in :func:`invariscope.reading.missing_values.fill`
-    na : texts that mean "missing", besides the usual ones
-    env_bins : as in :func:`invariscope.reading.environment_bins.bin_environments`
-    drop_env : labels of environments to leave out, as they are called when grouped
-    named : the user asked for these features by name: refuse what cannot be used instead of leaving it out
+    options : which columns are no features, and what is done to all of them
+    names : the features; what cannot be used is left out, or refused if the options name the features
     encode : turn the features into numbers; ``False`` leaves them as they are, for a model that encodes them itself
     """
-    spell = table.spell
-    target, env = (next(name for name, role in roles.items() if role == wanted) for wanted in ("target", "env"))
+    target, env, roles = options.target, options.env, options.roles
     _refuse_nested(table, target, env)
-    codes = table.columns(categories, "categories")
-    strangers = [name for name in codes if name not in names]
-    if strangers:
-        raise InputError(
-            f'column "{strangers[0]}" ({spell("categories")}) is not among the features: leave it out there'
-        )
+    codes = _codes(table, options, names)
     remarks = TextRemarks()
-    absent = [na] if isinstance(na, str) else list(na)
-    columns = {name: without(table.frame[name], absent, remarks) for name in dict.fromkeys([*names, *roles])}
-    kept = {name: columns[name] for name in roles}
+    columns = {name: without(table.frame[name], options.na, remarks) for name in dict.fromkeys([*names, *roles])}
+    features, others = {name: columns[name] for name in names}, {name: columns[name] for name in roles}
     notes: list[str] = []
     if encode:
-        chosen, notes = _features(table, {name: columns[name] for name in names}, codes, remarks, named=named)
-        by_number = env_bins is not None and not isinstance(env_bins, str)
-        for name, numbers in ((target, True), (env, by_number)):
-            if kind_of(kept[name]) == "text":
-                kept[name] = cleaned(kept[name], remarks, numbers=numbers, option=roles[name], spell=spell)
-    else:
-        chosen = {name: columns[name] for name in names}
-    notes = [*table.notes, *notes, *remarks.notes()]
-    if env_bins is not None:
-        kept[env], remarks_on_bins = bin_environments(kept[env], env_bins, spell=spell)
-        notes += remarks_on_bins
-    rows = pd.DataFrame({name: column for name, column in chosen.items() if name not in kept} | kept, copy=False)
-    keep, left_out = without_environments(kept[env], drop_env, spell=spell)
-    notes += left_out
-    if left_out:
-        rows = rows[keep]
-    if env_bins is None:
-        refuse_unbinned(rows[env], spell=spell)
-    rows, done = fill(rows, missing, env=rows[env], protected=list(kept), spell=spell)
-    notes += done
-    features = rows.drop(columns=list(kept))
+        features, notes = _features(table, features, codes, remarks, named=len(options.features) > 0)
+        others |= _cleaned_roles(others, options, remarks)
+    rows, done = _whole_rows(features, others, options)
+    notes = [*table.notes, *notes, *remarks.notes(), *done]
+    X = rows.drop(columns=list(roles))
     if encode:
-        notes += stand_ins(
-            features[[name for name in features if name in chosen]], rows[target], rows[env], spell=spell
-        )
-        features = _encoded(features)
-    elif missing != "drop-columns":
+        given = X[[name for name in X if name in features]]  # without the columns that say what was missing
+        notes += stand_ins(given, rows[target], rows[env], spell=options.spell)
+        X = _encoded(X)
+    elif options.missing != "drop-columns":
         # a model may read the environments, too: as they are in the table, not as they were grouped
-        features = features.assign(**{name: columns[name].loc[rows.index] for name in names if name in kept})
-        features = features[list(names)]
+        X = X.assign(**{name: columns[name].loc[rows.index] for name in names if name in roles})[list(names)]
     return TidyTable(
-        features=features.reset_index(drop=True),
+        features=X.reset_index(drop=True),
         target=rows[target].reset_index(drop=True),
-        env=_whole(rows[env]).reset_index(drop=True),
-        others=rows[[name for name in kept if name not in (target, env)]].reset_index(drop=True),
+        env=_whole_numbers(rows[env]).reset_index(drop=True),
+        others=rows[[name for name in roles if name not in (target, env)]].reset_index(drop=True),
         notes=tuple(notes),
     )
 
@@ -126,6 +85,46 @@ def _refuse_nested(table: NamedTable, *names: str) -> None:
             raise InputError(f'column "{name}" ({table.spell(option)}) holds nested values: name a column of labels')
 
 
+def _codes(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> list[str]:
+    codes = table.columns(options.categories, "categories")
+    strangers = [name for name in codes if name not in names]
+    if strangers:
+        raise InputError(
+            f'column "{strangers[0]}" ({table.spell("categories")}) is not among the features: leave it out there'
+        )
+    return codes
+
+
+def _cleaned_roles(
+    columns: Mapping[str, pd.Series], options: ReadOptions, remarks: TextRemarks
+) -> dict[str, pd.Series]:
+    """Target and environments without stray blanks; numbers where they are to be compared as numbers."""
+    by_number = options.bins is not None and not isinstance(options.bins, str)
+    return {
+        name: cleaned(columns[name], remarks, numbers=numbers, option=option, spell=options.spell)
+        for name, option, numbers in ((options.target, "target", True), (options.env, "env", by_number))
+        if kind_of(columns[name]) == "text"
+    }
+
+
+def _whole_rows(
+    features: Mapping[str, pd.Series], others: dict[str, pd.Series], options: ReadOptions
+) -> tuple[pd.DataFrame, list[str]]:
+    """All columns side by side, environments grouped and some left out, without gaps; and what was done for that."""
+    env, spell = options.env, options.spell
+    binned: tuple[str, ...] = ()
+    if options.bins is not None:
+        others[env], binned = bin_environments(others[env], options.bins, spell=spell)
+    rows = pd.DataFrame({name: column for name, column in features.items() if name not in others} | others, copy=False)
+    keep, left_out = without_environments(others[env], options.drop_env, spell=spell)
+    if left_out:
+        rows = rows[keep]
+    if options.bins is None:
+        refuse_unbinned(rows[env], spell=spell)
+    rows, filled = fill(rows, options.missing, env=rows[env], protected=list(others), spell=spell)
+    return rows, [*binned, *left_out, *filled]
+
+
 def _features(
     table: NamedTable, columns: Mapping[str, pd.Series], codes: Sequence[str], remarks: TextRemarks, *, named: bool
 ) -> tuple[dict[str, pd.Series], list[str]]:
@@ -134,34 +133,38 @@ def _features(
     useless: dict[str, list[str]] = {"dates": [], "nested values": []}
     identifiers: dict[str, int] = {}
     for name, given in columns.items():
-        column, kind = given, kind_of(given)
-        is_code = name in codes or isinstance(column.dtype, pd.CategoricalDtype)
+        column, kind = _feature(table, given, name in codes, remarks)
         if kind in useless:
             useless[kind].append(name)
-            continue
-        if kind == "text":
-            column = cleaned(column, remarks, numbers=not is_code, spell=table.spell)
-            kind = kind_of(column)
-            if kind == "text" and not is_code and look_like_dates(column):
-                useless["dates"].append(name)
-                continue
-        if kind == "text" or is_code:
-            levels = column.nunique()
-            _refuse_category(table, name, levels, is_code=name in codes)
-            if name not in codes and (levels > LEVEL_LIMIT or levels > len(column) // 2):
-                identifiers[name] = levels
-                continue
-        if is_code:
-            column = _as_categories(column)
-        # as categories, so that texts are compared once and not in every step that follows
-        features[name] = column.astype("category") if kind == "text" and not is_code else column
+        elif kind == "identifiers":
+            identifiers[name] = column.nunique()
+        else:
+            features[name] = column
     if named:
         _refuse_named(table, useless, identifiers)
-    notes = [f"Left out because they are {kind}: {some(found)}." for kind, found in useless.items() if found]
+    notes = [f"Left out because they are {kind}: {some(names)}." for kind, names in useless.items() if names]
     if identifiers:
         counts = [f"{name} ({levels:,})" for name, levels in identifiers.items()]
         notes.append(f"Left out because they have too many different texts for categories: {some(counts)}.")
     return features, notes
+
+
+def _feature(table: NamedTable, column: pd.Series, is_code: bool, remarks: TextRemarks) -> tuple[pd.Series, str]:
+    """The column as a feature, and what it holds: numbers, categories, or what cannot be a feature."""
+    kind, categorical = kind_of(column), is_code or isinstance(column.dtype, pd.CategoricalDtype)
+    if kind == "text":
+        column = cleaned(column, remarks, numbers=not categorical, spell=table.spell)
+        kind = kind_of(column)
+        if kind == "text" and not categorical and look_like_dates(column):
+            return column, "dates"
+    if kind in ("dates", "nested values") or not (kind == "text" or categorical):
+        return column, kind
+    levels = column.nunique()
+    _refuse_category(table, str(column.name), levels, is_code=is_code)
+    if not is_code and (levels > LEVEL_LIMIT or levels > len(column) // 2):
+        return column, "identifiers"
+    # as categories, so that texts are compared once and not in every step that follows
+    return _as_categories(column) if categorical else column.astype("category"), "categories"
 
 
 def _refuse_category(table: NamedTable, name: str, levels: int, *, is_code: bool) -> None:
@@ -174,10 +177,10 @@ def _refuse_category(table: NamedTable, name: str, levels: int, *, is_code: bool
 
 def _refuse_named(table: NamedTable, useless: Mapping[str, Sequence[str]], identifiers: Mapping[str, int]) -> None:
     option = table.spell("features")
-    for kind, found in useless.items():
-        if found:
+    for kind, names in useless.items():
+        if names:
             remedy = "turn it into numbers (year, day of year, ...)" if kind == "dates" else "unpack it into columns"
-            raise InputError(f'column "{found[0]}" ({option}) holds {kind}: {remedy} or leave it out')
+            raise InputError(f'column "{names[0]}" ({option}) holds {kind}: {remedy} or leave it out')
     for name, levels in identifiers.items():
         raise InputError(
             f'column "{name}" ({option}) has {levels:,} different texts in {len(table.frame):,} rows, like an '
@@ -195,20 +198,20 @@ def _as_categories(column: pd.Series) -> pd.Series:
 
 def _encoded(frame: pd.DataFrame) -> pd.DataFrame:
     """All columns as float64, in one piece of memory."""
-    levels = {name: _levels(column) for name, column in frame.items()}
-    width = sum(1 if found is None else len(found) for found in levels.values())
+    levels_of = {name: _levels(column) for name, column in frame.items()}
+    width = sum(1 if levels is None else len(levels) for levels in levels_of.values())
     values = np.zeros((width, len(frame)))
     names: list[str] = []
     taken = {str(name) for name in frame.columns}  # what stood in the table keeps its name
     for name, column in frame.items():
-        found = levels[name]
+        levels = levels_of[name]
         start = len(names)
-        if found is None:
+        if levels is None:
             values[start] = column.to_numpy(dtype=np.float64)
             names.append(str(name))
             continue
-        write_indicators(column, found, values[start : start + len(found)])
-        names += [unused_name(level, taken) for level in level_columns(column, found)]
+        write_indicators(column, levels, values[start : start + len(levels)])
+        names += [unused_name(level, taken) for level in level_columns(column, levels)]
         taken.update(names[start:])
     return pd.DataFrame(values.T, index=frame.index, columns=pd.Index(names, dtype=object), copy=False)
 
@@ -222,7 +225,7 @@ def _levels(column: pd.Series) -> list[Hashable] | None:
     return levels
 
 
-def _whole(env: pd.Series) -> pd.Series:
+def _whole_numbers(env: pd.Series) -> pd.Series:
     """Sites 1, 2, 3 that became 1.0, 2.0, 3.0 because some were missing are whole numbers again."""
     if env.dtype.kind == "f" and (env == np.floor(env)).all():
         return env.astype(np.int64)

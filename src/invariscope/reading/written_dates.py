@@ -53,14 +53,14 @@ def dates_of(column: pd.Series, *, order_matters: bool = True, spell: Spelling =
         return iso, ""  # several time zones: what they have in common is UTC
     codes, levels = pd.factorize(known)
     texts = [str(level).strip() for level in levels]
-    found = [_parts(text) for text in texts]
+    parts = [_parts(text) for text in texts]
     # one way of writing in the whole column: 31.05.2024 among 05/31/2024 says nothing about which part is the day
-    marks = {(parts[0], parts[1]) for parts in found if parts}
-    if not all(found) or len(marks) > 1:
+    marks = {(part[0], part[1]) for part in parts if part}
+    if not all(parts) or len(marks) > 1:
         raise _strange_dates(column, known[iso.isna() & column.notna()], spell)
     year_first, mark = marks.pop()
     forms = ("ymd",) if year_first else ("dmy", "mdy")
-    read = {form: _in_order(found, form) for form in forms}
+    read = {form: _in_order(parts, form) for form in forms}
     valid = [form for form, dates in read.items() if dates.notna().all()]
     if not valid:
         wrong = read[forms[0]].isna()
@@ -71,13 +71,17 @@ def dates_of(column: pd.Series, *, order_matters: bool = True, spell: Spelling =
             f"write them as 2024-05-31, or pass {spell('env_bins', 'year')}, for which it does not matter"
         )
     dates = read[valid[0]]
-    shown = mark.join({"d": "day", "m": "month", "y": "year"}[part] for part in valid[0])
-    # an example that shows the order, if there is one
-    example = int(np.argmax(dates.day > 12))
-    note = f'Dates in "{column.name}" are read as {shown}: "{texts[example]}" is {dates[example]:%Y-%m-%d}.'
     values = dates.to_numpy()
     missing = np.array([np.datetime64("NaT")], dtype=values.dtype)
-    return pd.Series(np.concatenate([values, missing])[codes], index=column.index, name=column.name), note
+    column_of_dates = pd.Series(np.concatenate([values, missing])[codes], index=column.index, name=column.name)
+    return column_of_dates, _note_on_order(column, texts, dates, valid[0], mark)
+
+
+def _note_on_order(column: pd.Series, texts: list[str], dates: pd.DatetimeIndex, form: str, mark: str) -> str:
+    """How the dates are read, with an example that shows the order, if there is one."""
+    shown = mark.join({"d": "day", "m": "month", "y": "year"}[part] for part in form)
+    example = int(np.argmax(dates.day > 12))
+    return f'Dates in "{column.name}" are read as {shown}: "{texts[example]}" is {dates[example]:%Y-%m-%d}.'
 
 
 def _parts(text: str) -> tuple[bool, str, tuple[int, int, int], str] | None:
@@ -90,10 +94,10 @@ def _parts(text: str) -> tuple[bool, str, tuple[int, int, int], str] | None:
     return None
 
 
-def _in_order(found: list[tuple[bool, str, tuple[int, int, int], str] | None], form: str) -> pd.DatetimeIndex:
+def _in_order(written: list[tuple[bool, str, tuple[int, int, int], str] | None], form: str) -> pd.DatetimeIndex:
     """The dates if the parts come in this order ("dmy"), missing where there is no such date."""
     iso = []
-    for parts in found:
+    for parts in written:
         assert parts is not None
         part = dict(zip(form, parts[2], strict=True))
         time = parts[3] if parts[3][1:2] != ":" else f"0{parts[3]}"

@@ -57,11 +57,7 @@ def numbers_of(texts: Sequence[str]) -> tuple[list[float], list[str]]:
     invariscope.reading.written_numbers.AmbiguousNumbersError: "1,234", whose comma may mean decimals or thousands
     """
     bodies = [_body(text) for text in texts]
-    whole = [text for text, body in zip(texts, bodies, strict=True) if text == body]
-    if 0 < len(whole) < len(texts):
-        percent = next(text for text, body in zip(texts, bodies, strict=True) if text != body)
-        raise AmbiguousNumbersError(f'"{percent}" and "{whole[0]}", with and without a percent sign')
-    how = [] if whole or not texts else ["percent signs taken off"]
+    how = _percent_signs(texts, bodies)
     with_comma = [body for body in bodies if "," in body]
     by_point, by_comma = (all(map(style.fullmatch, bodies)) for style in (_POINT, _COMMA))
     if with_comma and by_point and by_comma:
@@ -69,12 +65,21 @@ def numbers_of(texts: Sequence[str]) -> tuple[list[float], list[str]]:
     if by_point:
         how += ["commas between thousands"] if with_comma else []
         return [float(body.replace(",", "")) for body in bodies], how
-    if by_comma:
-        how += ["decimal comma"] if with_comma else []
-        how += ["points between thousands"] if any("." in body for body in bodies) else []
-        return [float(body.replace(".", "").replace(",", ".")) for body in bodies], how
-    pair = [next(body for body in bodies if not style.fullmatch(body)) for style in (_POINT, _COMMA)]
-    raise AmbiguousNumbersError(f'"{pair[0]}" and "{pair[1]}", one with a decimal comma and one with a point')
+    if not by_comma:
+        pair = [next(body for body in bodies if not style.fullmatch(body)) for style in (_POINT, _COMMA)]
+        raise AmbiguousNumbersError(f'"{pair[0]}" and "{pair[1]}", one with a decimal comma and one with a point')
+    how += ["decimal comma"] if with_comma else []
+    how += ["points between thousands"] if any("." in body for body in bodies) else []
+    return [float(body.replace(".", "").replace(",", ".")) for body in bodies], how
+
+
+def _percent_signs(texts: Sequence[str], bodies: Sequence[str]) -> list[str]:
+    """What must be told about percent signs: all texts have one, or none has."""
+    plain, percent = ([text for text, body in zip(texts, bodies, strict=True) if (text == body) is same]
+                      for same in (True, False))  # fmt: skip
+    if plain and percent:
+        raise AmbiguousNumbersError(f'"{percent[0]}" and "{plain[0]}", with and without a percent sign')
+    return ["percent signs taken off"] if percent else []
 
 
 def _body(text: str) -> str:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,6 +62,7 @@ class Blocks:
         suspicious = np.flatnonzero(~np.isfinite(self._total))
         return np.array([j for j in suspicious if not np.isfinite(self.matrix[:, j]).all()], dtype=np.intp)
 
+    @cached_property
     def columns_out_of_range(self) -> dict[int, float]:
         """Columns of finite numbers too large or too small to compute with, and their largest magnitude."""
         size = np.abs(self._total)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
-from invariscope.rows.blocks import Blocks
+from invariscope.rows.blocks import Blocks, Sums, sum_by_environment
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
 
 
@@ -83,15 +84,11 @@ class Environments:
             self.y = self._grouped(values)
         self.weight: Floats | None = None
         if weight is not None:
-            values, _ = vector_of(weight, "weight")
-            _same_length(n, len(values), "weight")
-            self.weight = self._grouped(_checked_weight(values))
+            self.weight = self._grouped(checked_weights(weight, n))
             if np.any(self.rows <= 0):
                 empty = self.labels[int(np.argmax(self.rows <= 0))]
                 raise InputError(f"all weights are zero in {self.name(empty)}: drop it or mend the weights")
 
-        #: What was computed from these rows before (moments, say), so that several criteria share one pass.
-        self.memo: dict[Hashable, Any] = {}
         rows = Blocks.of(self._grouped(matrix), self.offsets)
         self.X: Array = rows.matrix
         self.blocks = rows
@@ -123,6 +120,21 @@ class Environments:
     def codes(self) -> Integers:
         """Environment number of every stored row."""
         return np.repeat(np.arange(len(self.labels)), self.sizes)
+
+    @cached_property
+    def column_squares(self) -> Floats:
+        """Σ of the squares of every column of the design (1, z − shift), by environment: (E, d + 1)."""
+
+        def collect(environment: int, rows: slice) -> Sums:
+            total = np.zeros(self.blocks.width)
+            for block, design in self.blocks.designs(rows):
+                if self.weight is None:
+                    total += np.einsum("ij,ij->j", design, design)
+                else:
+                    total += self.weight[block] @ design**2
+            return {"squares": total}
+
+        return sum_by_environment(collect, self.offsets)["squares"]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -224,9 +236,9 @@ def _as_objects(labels: Sequence[Any]) -> Array:
     return out
 
 
-def _same_length(n: int, found: int, what: str) -> None:
-    if found != n:
-        raise InputError(f"X has {n} rows but {what} has {found}: give one value per row")
+def _same_length(n: int, count: int, what: str) -> None:
+    if count != n:
+        raise InputError(f"X has {n} rows but {what} has {count}: give one value per row")
 
 
 def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], Integers]:
@@ -249,7 +261,8 @@ def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...]
     return labels, codes
 
 
-def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+def numbers_or_labels(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+    """A target as finite numbers, or as codes into its sorted labels."""
     if values.dtype.kind in "iuf":
         numbers = values.astype(np.float64)
         bad = ~np.isfinite(numbers)
@@ -259,6 +272,13 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
             )
         return numbers, None
     labels, codes = unique_labels(values, name)
+    return codes.astype(np.float64), labels
+
+
+def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+    codes, labels = numbers_or_labels(values, name)
+    if labels is None:
+        return codes, None
     if len(labels) < 2:
         raise InputError(f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict')
     if len(labels) > max(20, len(values) // 10):
@@ -266,7 +286,7 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
             f'target "{name}" has {len(labels)} different labels in {len(values)} rows: '
             "if it holds numbers or dates, convert it to numbers first"
         )
-    return codes.astype(np.float64), labels
+    return codes, labels
 
 
 def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
@@ -284,14 +304,14 @@ def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
     if values.dtype.kind == "O":
         table: dict[Any, int] = {}
         codes = np.fromiter((table.setdefault(v, len(table)) for v in values), np.intp, len(values))
-        found = list(table)
+        distinct = list(table)
         try:
-            ranked = sorted(range(len(found)), key=lambda i: found[i])
+            ranked = sorted(range(len(distinct)), key=lambda i: distinct[i])
         except TypeError:  # labels of mixed types have no common order
-            ranked = sorted(range(len(found)), key=lambda i: (type(found[i]).__name__, str(found[i])))
-        rank = np.empty(len(found), np.intp)
-        rank[ranked] = np.arange(len(found))
-        return tuple(found[i] for i in ranked), rank[codes]
+            ranked = sorted(range(len(distinct)), key=lambda i: (type(distinct[i]).__name__, str(distinct[i])))
+        rank = np.empty(len(distinct), np.intp)
+        rank[ranked] = np.arange(len(distinct))
+        return tuple(distinct[i] for i in ranked), rank[codes]
     labels, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "M":
         labels = _shortest(labels)
@@ -305,7 +325,10 @@ def _shortest(dates: Array) -> Array:
     return np.datetime_as_string(dates, unit="auto")
 
 
-def _checked_weight(values: Array) -> Floats:
+def checked_weights(given: Any, n: int) -> Floats:
+    """Weights as counts of rows: finite, none below 0, not all of them 0."""
+    values, _ = vector_of(given, "weight")
+    _same_length(n, len(values), "weight")
     if values.dtype.kind not in "iufb":
         raise InputError("weight holds text or dates: give one number of at least 0 per row")
     weight = values.astype(np.float64)
@@ -315,4 +338,6 @@ def _checked_weight(values: Array) -> Floats:
             f"weight has {int(bad.sum())} negative, missing or infinite values: "
             "weights count rows, give numbers of at least 0"
         )
+    if not weight.any():
+        raise InputError("weight is 0 everywhere: weights count rows, give some of them more")
     return weight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -11,6 +12,11 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import Sums, out_of_range, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
+
+FOLDS = 5  # that a pass counts rows into where nobody says how many
+
+#: moments by number of folds, beside the target they belong to: several criteria share one pass over the same rows
+_CACHE: WeakKeyDictionary[Environments, dict[int, tuple[Floats, Moments]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -64,32 +70,32 @@ class Moments:
 
 
 def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
-    """Moments of all environments in one pass; row i of an environment belongs to fold i mod ``folds``."""
+    """Moments of all environments in one pass; row i of an environment belongs to fold i mod ``folds``.
+
+    Those without folds are the sum of those with ``FOLDS``, so that one pass serves both, whichever is asked for first.
+    """
     refuse_out_of_range(data, target)
-    kept: dict[int, Moments] = data.memo.setdefault(("moments", target.task), {})
-    if folds not in kept and folds == 1 and kept:
-        whole = next(iter(kept.values())).total
-        kept[1] = Moments(whole.rows[:, None], whole.gram[:, None], whole.centre)
-    if folds not in kept:
-        kept[folds] = _moments_of(data, target, folds)
-    return kept[folds]
+    cached = _CACHE.setdefault(data, {})
+    if folds not in cached or cached[folds][0] is not target.values:
+        if folds == 1:
+            whole = moments_of(data, target, FOLDS).total
+            moments = Moments(whole.rows[:, None], whole.gram[:, None], whole.centre)
+        else:
+            moments = _moments_of(data, target, folds)
+        cached[folds] = target.values, moments
+    return cached[folds][1]
 
 
 def refuse_out_of_range(data: Environments, target: Target) -> None:
     """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
-    key = ("in range", target.task)
-    if key in data.memo:
-        return
-    found = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range().items()}
-    largest = float(np.abs(target.values).max())
-    if target.task == "regression" and out_of_range(largest):
-        found[f'target "{data.target_name}"'] = largest
-    for what, size in found.items():
+    sizes = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range.items()}
+    if target.task == "regression" and out_of_range(largest := float(np.abs(target.values).max())):
+        sizes[f'target "{data.target_name}"'] = largest
+    for what, size in sizes.items():
         raise InputError(
             f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
             "multiply it by a constant first"
         )
-    data.memo[key] = True
 
 
 def _moments_of(data: Environments, target: Target, folds: int) -> Moments:

@@ -1,23 +1,31 @@
-"""What kind of target is it? Regression, two classes or several; and the codes the heads work with."""
+"""Classes or numbers? One rule for every criterion, objective, estimator and command; and the codes heads work with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 
+TASKS = ("auto", "regression", "classification", "binary", "multiclass")
 LOSS_OF_TASK = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
-TASK_OF_LOSS = {loss: task for task, loss in LOSS_OF_TASK.items()}
+MOST_CODES = 10  # whole numbers 0..K-1 or 1..K of more classes are amounts, unless somebody says otherwise
+MOST_CLASSES = 100  # different numbers beyond which nobody means classes
 
 
 @dataclass(frozen=True)
 class Target:
-    """The target as numbers: values for regression, codes 0..K-1 (row order of the environments) for classes."""
+    """The target as numbers: values for regression, codes 0..K-1 (row order of the environments) for classes.
+
+    ``task`` is "regression", "binary" or "multiclass"; ``values`` is (n,), or (n, q) for q numbers per row;
+    ``classes`` are the user's labels in the order of the codes, none for numbers.
+    """
 
     task: str
     values: Floats
@@ -28,70 +36,88 @@ class Target:
         return LOSS_OF_TASK[self.task]
 
 
-def target_of(data: Environments, task: str = "auto") -> Target:
-    """Resolve ``task`` ("auto", "regression", "classification", "binary", "multiclass" or a loss's name).
+def target_of(
+    data: Environments, task: str = "auto", *, outputs: int | None = None, classes: Sequence[Any] | None = None
+) -> Target:
+    """What kind of target the rows have. This is the rule, wherever a ``task`` is asked for:
 
-    With "auto", labels, booleans and columns with two distinct values are classes, and so are whole numbers
-    0..K-1 or 1..K with K of at most 10; everything else is regression.
+    1. A task that is named wins: "regression" is numbers, "classification" classes ("binary" and "multiclass" are
+       classes, too; binary ones must be two).
+    2. Labels, texts, categories and booleans are classes.
+    3. ``outputs``, how many numbers the model or head gives per row, leaves no doubt where it is known. With K ≥ 2 the
+       target is one of K classes: whole numbers 0..K-1 are their codes, also where a class is absent; K other values
+       are sorted; ``classes`` names them in the order of the outputs. With one output two different values, or zeros
+       and ones only, are two classes, and anything else is numbers: one output cannot tell several classes apart.
+    4. Otherwise two different values are classes, and so are whole numbers 0..K-1 or 1..K with 3 ≤ K ≤ 10; everything
+       else is numbers.
+
+    What heads of the environments' own need beside that is asked by :func:`refuse_unfit_for_own_heads`.
+
+    >>> data = Environments(np.zeros(6), [1, 2, 3, 1, 2, 3], list("aaabbb"))
+    >>> target_of(data).classes, target_of(data, outputs=1).task, target_of(data, outputs=5).classes
+    ((1, 2, 3), 'regression', (0, 1, 2, 3, 4))
     """
     if data.y is None:
         raise InputError("no target given: pass y, one value per row")
-    task = TASK_OF_LOSS.get(task, task)
-    if task not in ("auto", "classification", *LOSS_OF_TASK):
-        raise InputError(f'task "{task}" is unknown: use "auto", "regression" or "classification"')
-    values = data.y
-    if data.classes is not None:
-        if task == "regression":
-            raise InputError(f'target "{data.target_name}" holds labels, not numbers: regression needs numbers')
-        return _checked_classes(data, Target(_by_count(len(data.classes)), values, data.classes), task)
+    return target_in(data.y, data.classes, task, outputs=outputs, classes=classes, name=data.target_name)
+
+
+def target_in(
+    values: Array,
+    labels: tuple[Any, ...] | None = None,
+    task: str = "auto",
+    *,
+    outputs: int | None = None,
+    classes: Sequence[Any] | None = None,
+    name: str = "target",
+) -> Target:
+    """The rule of :func:`target_of` for values that are not grouped: numbers, or codes into ``labels``.
+
+    ``values`` may also be (n, q), q numbers per row.
+    """
+    refuse_unknown_task(task)
+    if values.ndim == 1 and outputs is None and classes is None and values.min() == values.max():
+        raise _one_value(name)
+    if values.ndim > 1 or (labels is None and _are_numbers(values, task, outputs, classes, name)):
+        return _numbers(values, task, outputs, name)
     if task == "regression":
-        return _checked_numbers(data, values)
-    distinct = np.unique(values[:2000]) if task == "auto" else np.unique(values)
-    if task == "auto":
-        if len(distinct) <= 10:
-            distinct = np.unique(values)
-        whole = bool(np.all(distinct == np.round(distinct)))
-        consecutive = whole and len(distinct) <= 10 and distinct[0] in (0, 1) and np.ptp(distinct) == len(distinct) - 1
-        if len(distinct) != 2 and not (consecutive and len(distinct) > 2):
-            return _checked_numbers(data, values)
-    if len(distinct) > 100:
-        raise InputError(
-            f'target "{data.target_name}" has {len(distinct)} different numbers: too many to be classes. If the model '
-            'is a classifier, this is not its target; if it is a regression, say task="regression".'
-        )
-    if len(distinct) < 2:
-        raise _one_value(data)
-    classes = tuple(int(v) if v == round(v) else float(v) for v in distinct.tolist())
-    codes = np.searchsorted(distinct, values).astype(np.float64)
-    return _checked_classes(data, Target(_by_count(len(classes)), codes, classes), task)
+        raise InputError(f'target "{name}" holds labels, not numbers: regression needs numbers')
+    codes, order = _coded(values, labels, outputs, classes, name)
+    if task == "binary" and len(order) != 2:
+        raise InputError(f'target "{name}" has {len(order)} classes: a binary task needs 2')
+    return Target("binary" if len(order) == 2 else "multiclass", codes, order)
 
 
-def _one_value(data: Environments) -> InputError:
-    return InputError(f'target "{data.target_name}" has only one value: there is nothing to predict')
+def refuse_unknown_task(task: Any) -> None:
+    """There is one vocabulary for tasks."""
+    if task not in TASKS:
+        raise InputError(f'task "{task}" is unknown: use "auto", "regression" or "classification"')
 
 
-def _by_count(k: int) -> str:
-    return "binary" if k == 2 else "multiclass"
+def kind_of_task(task: str | None) -> str | None:
+    """ "regression" or "classification", as models say it; None where nothing is said."""
+    refuse_unknown_task(task or "auto")
+    return None if task in (None, "auto") else "regression" if task == "regression" else "classification"
 
 
-def _checked_numbers(data: Environments, values: Floats) -> Target:
-    low, high = np.minimum.reduceat(values, data.offsets[:-1]), np.maximum.reduceat(values, data.offsets[:-1])
-    if low.min() == high.max():
-        raise _one_value(data)
-    if np.any(low == high):
-        label = data.labels[int(np.argmax(low == high))]
-        raise InputError(
-            f'target "{data.target_name}" is constant in {data.name(label)}: there is nothing to predict there. '
-            "Drop that environment, or merge it with another.",
-            environments=[label],
-        )
-    return Target("regression", values)
+def agreed_task(task: str, of_model: str | None) -> str:
+    """The task the user names and the one the model was made for, if they agree."""
+    refuse_unknown_task(task)
+    if task == "auto" or of_model is None:
+        return of_model or task
+    if (task == "regression") != (of_model == "regression"):
+        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
+    return task
 
 
-def _checked_classes(data: Environments, target: Target, task: str) -> Target:
-    """Every class in every environment: a head cannot be judged on a class it never saw there."""
-    if task == "binary" and len(target.classes) != 2:
-        raise InputError(f'target "{data.target_name}" has {len(target.classes)} classes: a binary task needs 2')
+def refuse_unfit_for_own_heads(data: Environments, target: Target) -> None:
+    """What a head of every environment's own needs: targets that vary there, and every class in every environment.
+
+    A head cannot be judged on a class it never saw. Risks of given predictions need nothing of the kind.
+    """
+    if target.task == "regression":
+        _refuse_constant_numbers(data, target.values)
+        return
     k, weight = len(target.classes), data.weight
     counts = np.bincount(data.codes * k + target.values.astype(np.intp), weight, minlength=len(data) * k)
     absent = np.argwhere(counts.reshape(len(data), k) == 0)
@@ -102,4 +128,102 @@ def _checked_classes(data: Environments, target: Target, task: str) -> Target:
             f"({data.sizes[e]} rows). Drop that environment, merge the class with another, or add rows.",
             environments=[data.labels[e]],
         )
-    return target
+
+
+def _refuse_constant_numbers(data: Environments, values: Floats) -> None:
+    low, high = np.minimum.reduceat(values, data.offsets[:-1]), np.maximum.reduceat(values, data.offsets[:-1])
+    if low.min() == high.max():
+        raise _one_value(data.target_name)
+    if np.any(low == high):
+        label = data.labels[int(np.argmax(low == high))]
+        raise InputError(
+            f'target "{data.target_name}" is constant in {data.name(label)}: there is nothing to predict there. '
+            "Drop that environment, or merge it with another.",
+            environments=[label],
+        )
+
+
+def _one_value(name: str) -> InputError:
+    return InputError(f'target "{name}" has only one value: there is nothing to predict')
+
+
+def _are_numbers(values: Floats, task: str, outputs: int | None, classes: Sequence[Any] | None, name: str) -> bool:
+    """Rules 1, 3 and 4 for a target without labels."""
+    if task != "auto" or classes is not None:
+        return task == "regression"
+    distinct = _distinct(values)
+    whole = bool(np.all(distinct == np.round(distinct)))
+    if outputs == 1:
+        return len(distinct) != 2 and not set(distinct.tolist()) <= {0.0, 1.0}
+    if outputs is not None:
+        if not whole and len(distinct) != 2:
+            raise _contradiction(name, distinct.tolist(), outputs)
+        return False
+    counted = whole and len(distinct) <= MOST_CODES and distinct[0] in (0, 1) and np.ptp(distinct) == len(distinct) - 1
+    return len(distinct) != 2 and not counted
+
+
+def _distinct(values: Floats) -> Floats:
+    """The different values, sorted; where there are many, those of the first rows."""
+    distinct = np.unique(values[:2000])
+    return distinct if len(distinct) > MOST_CODES else np.unique(values)
+
+
+def _numbers(values: Array, task: str, outputs: int | None, name: str) -> Target:
+    columns = values.shape[1] if values.ndim > 1 else 1
+    if task not in ("auto", "regression"):
+        raise InputError(f'target "{name}" has {columns} columns: several numbers per row are a regression')
+    if outputs not in (None, columns):
+        raise InputError(
+            f'the model has {outputs} outputs but target "{name}" has {columns} column{"s" * (columns > 1)}: '
+            "numbers need as many of one as of the other"
+        )
+    return Target("regression", values.astype(np.float64, copy=False))
+
+
+def _coded(
+    values: Floats, labels: tuple[Any, ...] | None, outputs: int | None, classes: Sequence[Any] | None, name: str
+) -> tuple[Floats, tuple[Any, ...]]:
+    """Codes of classes and their labels, in the order of the outputs where those are known."""
+    count = None if outputs is None else max(2, outputs)
+    codes, labels = _sorted_numbers(values) if labels is None else (values, labels)
+    if codes is not values and count is None and classes is None and len(labels) > MOST_CLASSES:
+        raise InputError(
+            f'target "{name}" has {len(labels)} different numbers: too many to be classes. If the model '
+            'is a classifier, this is not its target; if it is a regression, say task="regression".'
+        )
+    if classes is not None:
+        order = tuple(classes)
+    else:  # numbers that count from 0 are codes, even if some class is absent; others are sorted
+        order = tuple(range(count)) if count is not None and len(labels) < count and _count(labels, count) else labels
+    if count is not None and len(order) != count:
+        raise _contradiction(name, order, count, given=classes is not None)
+    unknown = [label for label in labels if label not in order]
+    if unknown:
+        known = ", ".join(map(str, order))
+        raise InputError(f'target "{name}" has the label "{unknown[0]}", which is not among classes ({known})')
+    places = np.array([order.index(label) for label in labels], dtype=np.float64)
+    return (codes if order == labels else places[codes.astype(np.intp)]), order
+
+
+def _sorted_numbers(values: Floats) -> tuple[Floats, tuple[float, ...]]:
+    distinct = np.unique(values)
+    labels = tuple(int(v) if v == round(v) else float(v) for v in distinct.tolist())
+    return np.searchsorted(distinct, values).astype(np.float64), labels
+
+
+def _count(labels: Sequence[Any], count: int) -> bool:
+    """Whether labels are whole numbers 0..count-1 (False and True are 0 and 1)."""
+    return all(isinstance(label, Real) and label in range(count) for label in labels)
+
+
+def _contradiction(name: str, values: Sequence[Any], outputs: int, given: bool = False) -> InputError:
+    """Target and outputs cannot both be right."""
+    some = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values[:5])
+    what = f"classes lists {len(values)}" if given else f'target "{name}" has {len(values)} different values'
+    numbers = '; if these are numbers, it takes a model of one output and task="regression"'
+    return InputError(
+        f"the model tells {max(2, outputs)} classes apart, but {what} ({some}{', ...' * (len(values) > 5)}): give a "
+        "target of its classes, and name them in the order of its outputs (classes=) where the labels do not say it"
+        f"{'' if given or not isinstance(values[0], Real) else numbers}"
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,16 +12,19 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.files import group
 from invariscope.objectives.objective import Named, Tensors
 from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
 from invariscope.rows.arrays import Array
 from invariscope.training.checkpoint import Checkpoint, fingerprint
-from invariscope.training.program import Program
+from invariscope.training.program import Parts, Program
 from invariscope.training.schedule import Schedule
 from invariscope.training.supply import Supply, mixed
 
 SMALL_STEP = 1e7  # rows × parameters
+TABLES = ("parameters", "buffers", "adversary", "memory", "best", "last")  # of the state: tensors by their names
+NUMBERS = ("best_value", "best_step", "waited")
 
 
 @dataclass(frozen=True)
@@ -91,49 +94,110 @@ class Loop:
                 f"{self.settings.schedule.full_from} on, under the full weight: train longer, or shorten the schedule"
             )
         self.optimiser = self._new_optimiser()
-        self.best = {name: value.detach().clone() for name, value in self._kept().items()}
+        self.best = {name: value.detach().clone() for name, value in self._weights().items()}
         self.best_value = torch.full_like(self.full_weight, torch.inf, dtype=torch.float64)
         self.best_step = torch.zeros_like(self.full_weight, dtype=torch.int64)
         self.waited = torch.zeros_like(self.best_step)
 
-    @cached_property
-    def identity(self) -> str:
-        """What a checkpoint must match; made once, because it reads all rows."""
-        return fingerprint(self)
-
     def run(self, checkpoint: Checkpoint | None = None, progress: bool | Say = False, words: str = "training") -> Named:
-        """Train to the last step, or until held-out rows have not gained for long; the parameters to keep."""
-        settings, schedule, stops_early = self.settings, self.settings.schedule, self.supply.held_out is not None
+        """Train to the last step, or until held-out rows have not gained for long; the tensors to keep."""
+        settings, stops_early = self.settings, self.supply.held_out is not None
         gradient = self.program.gradient(self.supply.dims if self.supply.lifted else None)
-        own_layers = not self.supply.lifted and self.program.network.draws_by_itself
-        with counting(progress) as show, torch.random.fork_rng(enabled=own_layers), self._threads():
+        with counting(progress) as show, torch.random.fork_rng(enabled=self._draws_by_itself), self._threads():
             while self.step < settings.steps and bool((self.waited < settings.patience).any()):
-                if self._new_ratios_are_due():
-                    self.densities, self.held_out_densities = self.supply.densities(self.parameters)
-                if schedule.restarts_at(self.step):
-                    self.optimiser = self._new_optimiser()
-                if own_layers:  # their dropout draws from torch's own generator
-                    torch.default_generator.manual_seed(mixed(self.supply.seeds[0], self.step))
-                weight = schedule.weight(self.step, self.full_weight)
-                material = self.supply.at(self.step, self.densities)
-                own, against, parts = gradient(self.parameters, self.adversary, self.memory, weight, material)
-                self._update(own, against)
-                self.memory, self.step = parts.memory, self.step + 1
+                self._take_step(gradient)
                 last, due = self.step == settings.steps, self.step % settings.check_every == 0
-                self.last = {"loss": parts.loss, "risk": parts.risk, "penalty": parts.penalty}
                 if due:
                     self._look()
                 if checkpoint is not None and (last or self.step % checkpoint.every == 0):
-                    checkpoint.save(self)
+                    checkpoint.save(dict(self._state()), self.step, self.identity)
                 if last or due:
                     show(words, self.step, settings.steps)
             if self.step == settings.steps and self.step % settings.check_every:
                 self._look()  # never stored: a training that goes on for more steps does not look here
-        return self.best if stops_early else {name: value.detach() for name, value in self._kept().items()}
+        return self.best if stops_early else {name: value.detach() for name, value in self._weights().items()}
 
-    def told(self) -> dict[str, Array]:
+    def history_arrays(self) -> dict[str, Array]:
         """The history as arrays."""
         return {name: torch.stack(values).double().numpy() for name, values in self.history.items()}
+
+    # --- going on from a file ---------------------------------------------------------------------------------------
+    @cached_property
+    def identity(self) -> str:
+        """What must be equal for a training to be the same: all but the number of steps and where parameters start.
+
+        Made once, because it reads all rows.
+        """
+        program, supply = self.program, self.supply
+        sets = [rows for rows in (supply.rows, supply.held_out) if rows is not None]
+        parts = (program.objective, program.network, program.task, replace(self.settings, steps=1), supply.seeds)
+        frozen = [value for value in program.network.parameters() if not value.requires_grad]
+        rows = [tensor for rows in sets for tensor in (*rows.inputs, *rows.targets)]
+        return fingerprint([*parts, *(rows.labels for rows in sets)], [*frozen, *rows, self.full_weight])
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Go on from where a training that was made in the same way was stored, if it was."""
+        stored = checkpoint.stored(self.identity, self.settings.steps)
+        if stored is not None:
+            self._restore(*stored)
+
+    def _state(self) -> Iterator[tuple[str, Tensor]]:
+        for kind in TABLES:
+            for name, value in getattr(self, kind).items():
+                yield f"{kind}/{name}", value
+        for kind in ("densities", "held_out_densities"):
+            for place, value in enumerate(getattr(self, kind)):
+                yield f"{kind}/{place}", value
+        for name in NUMBERS:
+            yield name, getattr(self, name)
+        for name, values in self.history.items():
+            yield f"history/{name}", torch.stack([torch.as_tensor(value) for value in values])
+        for place, numbers in self.optimiser.state_dict()["state"].items():
+            for name, value in numbers.items():
+                if value is not None:
+                    yield f"optimiser/{place}/{name}", torch.as_tensor(value)
+
+    def _restore(self, tensors: Mapping[str, Tensor], step: int) -> None:
+        self.step = step
+        with torch.no_grad():
+            for kind in ("parameters", "buffers", "adversary"):  # in place: optimiser and network hold on to them
+                for name, value in getattr(self, kind).items():
+                    value.copy_(tensors[f"{kind}/{name}"])
+        self.memory, self.best, self.last = (group(tensors, kind) for kind in ("memory", "best", "last"))
+        self.densities, self.held_out_densities = (
+            tuple(numbered[str(place)] for place in range(len(numbered)))
+            for numbered in (group(tensors, "densities"), group(tensors, "held_out_densities"))
+        )
+        for name in NUMBERS:
+            setattr(self, name, tensors[name])
+        self.history = {name: list(values) for name, values in group(tensors, "history").items()}
+        state = self.optimiser.state_dict()
+        state["state"] = {}
+        for name, value in group(tensors, "optimiser").items():
+            place, _, what = name.partition("/")
+            state["state"].setdefault(int(place), {})[what] = value
+        self.optimiser.load_state_dict(state)
+
+    # --- one step ---------------------------------------------------------------------------------------------------
+    def _take_step(self, gradient: Callable[..., tuple[Named, Named, Parts]]) -> None:
+        """Ratios and optimiser made anew where that is due, then one update of all parameters."""
+        if self._new_ratios_are_due():
+            self.densities, self.held_out_densities = self.supply.densities(self.parameters)
+        if self.settings.schedule.restarts_at(self.step):
+            self.optimiser = self._new_optimiser()
+        if self._draws_by_itself:
+            torch.default_generator.manual_seed(mixed(self.supply.seeds[0], self.step))
+        weight = self.settings.schedule.weight(self.step, self.full_weight)
+        material = self.supply.at(self.step, self.densities)
+        own, against, parts = gradient(self.parameters, self.adversary, self.memory, weight, material)
+        self._update(own, against)
+        self.memory, self.step = parts.memory, self.step + 1
+        self.last = {"loss": parts.loss, "risk": parts.risk, "penalty": parts.penalty}
+
+    @property
+    def _draws_by_itself(self) -> bool:
+        """Whether layers of the network (dropout, say) draw from torch's own generator."""
+        return not self.supply.lifted and self.program.network.draws_by_itself
 
     def _update(self, own: Named, against: Named) -> None:
         for name, parameter in self.parameters.items():
@@ -173,7 +237,7 @@ class Loop:
         self.waited = torch.where(gained, 0, self.waited + waits.long())
         self.best_value = torch.where(gained, value, self.best_value)
         self.best_step = torch.where(gained, self.step, self.best_step)
-        for name, now in self._kept().items():
+        for name, now in self._weights().items():
             mask = gained.reshape(gained.shape + (1,) * (now.ndim - gained.ndim))
             self.best[name] = torch.where(mask, now.detach(), self.best[name])
         return value
@@ -184,7 +248,8 @@ class Loop:
             return False
         return not self.densities or (objective.ratio_on == "z" and self.step % objective.refresh == 0)
 
-    def _kept(self) -> Named:
+    def _weights(self) -> Named:
+        """What the network consists of: parameters, and the running statistics of its layers."""
         return {**self.parameters, **self.buffers}
 
     def _new_optimiser(self) -> torch.optim.Optimizer:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
+from invariscope.models.torch_heads import feature_head
 from invariscope.models.torch_networks import Halves, in_use
-from invariscope.objectives.feature_head import feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors
 from invariscope.training.rows import Rows
 from invariscope.training.schedule import Schedule
@@ -50,10 +50,10 @@ class Program:
         """Forward pass over all environments at once."""
         sizes = [len(values) for values in material.inputs]
         noise = material.noise[0] if material.noise else None
-        logits, found = functional_call(self.network, parameters, (torch.cat(material.inputs), noise, False))
-        features, densities = found.flatten(1), material.densities or None
+        logits, unflattened = functional_call(self.network, parameters, (torch.cat(material.inputs), noise, False))
+        features, densities = unflattened.flatten(1), material.densities or None
         own = {name.removeprefix("head."): value for name, value in parameters.items() if name.startswith("head.")}
-        head = feature_head(self.network.head, features, own, found.shape[1:])
+        head = feature_head(self.network.head, features, own, unflattened.shape[1:])
         return Batch(logits.split(sizes), material.targets, features.split(sizes), self.task, densities, head)
 
     def loss(
@@ -80,6 +80,7 @@ class Program:
         """
         if dims is None:
             return self._gradient_of_one
+        # of every model r: ∇ loss(parameters[r], adversary[r], memory[r], weight[r], its material)
         lifted = vmap(grad_and_value(self.loss, argnums=(0, 1), has_aux=True), in_dims=(0, 0, 0, 0, dims))
 
         def gradients(*arguments: Any) -> tuple[Named, Named, Parts]:
@@ -92,11 +93,11 @@ class Program:
         self, parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material
     ) -> tuple[Named, Named, Parts]:
         total, parts = self.loss(parameters, adversary, memory, weight, material)
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             total, [*parameters.values(), *adversary.values()], allow_unused=True, materialize_grads=True
         )
-        own = dict(zip(parameters, found, strict=False))
-        return own, dict(zip(adversary, found[len(own) :], strict=True)), parts
+        own = dict(zip(parameters, gradients, strict=False))
+        return own, dict(zip(adversary, gradients[len(own) :], strict=True)), parts
 
     def judgement(
         self,
@@ -112,6 +113,7 @@ class Program:
         def judged(parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material) -> Tensor:
             return self.objective.judgement(self.batch(parameters, material), weight, memory, adversary)
 
+        # of every model r: judged(parameters[r], adversary[r], memory[r], weight[r], its held-out rows)
         judge: Any = judged if dims is None else vmap(judged, in_dims=(0, 0, 0, 0, dims))
         with in_use(self.network):
             value: Tensor = judge(parameters, adversary, memory, weight, material)
@@ -123,7 +125,8 @@ class Program:
         def features(parameters: Named, inputs: Tensors) -> Tensors:
             return self.batch(parameters, Material(inputs, (), {}, (), ())).features
 
-        found: Any = vmap(features, in_dims=(0, 0 if rows.stacked else None)) if lifted else features
+        # of every model r: features(parameters[r], inputs[r] if each has rows of its own, else inputs)
+        of_all: Any = vmap(features, in_dims=(0, 0 if rows.stacked else None)) if lifted else features
         with in_use(self.network):
-            values: Tensors = found(parameters, rows.inputs)
+            values: Tensors = of_all(parameters, rows.inputs)
         return values

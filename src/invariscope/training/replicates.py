@@ -62,8 +62,9 @@ class Replicates:
 
         with torch.no_grad():
             values = torch.as_tensor(inputs, dtype=next(iter(self.parameters.values())).dtype)
-            found: tuple[Tensor, Tensor] = vmap(forward, in_dims=(0, 0 if stacked else None))(self.parameters, values)
-        return found
+            # one pass for all models m: f(parameters[m], values), or f(parameters[m], values[m]) if stacked
+            outputs: tuple[Tensor, Tensor] = vmap(forward, in_dims=(0, 0 if stacked else None))(self.parameters, values)
+        return outputs
 
 
 def train_replicates(
@@ -104,56 +105,65 @@ def train_replicates(
     >>> len(many), many.weights[:4]
     (9, array([ 0.,  1., 10.,  0.]))
     """
+    _refuse_unusable(build, seeds, weights)
+    settings, chosen = settings or Settings(), [checked_seed(seed) for seed in seeds]
+    first = _first_draw(rows)
+    objective = prepared(objective, first, None if held_out is None else _first_draw(held_out), chosen[0])
+    if not isinstance(rows, Rows) and type(objective).fitted is not Objective.fitted:
+        raise InputError(f'objective "{objective.name}" takes numbers from the data: give rows that all models share')
+    each = _penalty_weights(objective, weights)
+    every_seed, every_weight = [seed for seed in chosen for _ in each], each * len(chosen)
+    networks = [_built(build, seed).to(first.inputs[0].dtype) for seed in chosen]
+    refuse_state(networks[0])
+    width = checked_width(networks[0], first)
+    program = Program(
+        copy.deepcopy(networks[0]).train(), objective, first.task, settings.schedule, settings.weight_decay
+    )
+    trained_on, judged = (_of_every_model(given, len(chosen), len(each)) for given in (rows, held_out))
+    assert trained_on is not None
+    supply = Supply(program, trained_on, judged, tuple(every_seed), settings.batch_size, lifted=True)
+    stacked, _ = stack_module_state([network for network in networks for _ in each])
+    loop = Loop(
+        program,
+        supply,
+        settings,
+        torch.tensor(every_weight, dtype=first.inputs[0].dtype),
+        parameters={name: value.detach().requires_grad_(value.requires_grad) for name, value in stacked.items()},
+        adversary=_stacked([adversary_of(objective, width, first, seed) for seed in every_seed], trained=True),
+        memory=_stacked([objective.memory(len(first.labels))] * len(every_seed)),
+        buffers={},
+    )
+    parameters = loop.run(None, progress, f"training {len(every_seed)} models by {objective.name}")
+    history = loop.history_arrays()
+    return Replicates(
+        seeds=np.array(every_seed),
+        weights=np.array(every_weight),
+        objective=objective,
+        history=history,
+        kept_step=np.where(held_out is None, loop.step, loop.best_step.numpy()),
+        diverged=~np.isfinite(history["loss"][-1]),
+        parameters=parameters,
+        _network=networks[0],
+    )
+
+
+def _refuse_unusable(build: Any, seeds: Any, weights: Any) -> None:
     for name, values in (("seeds", seeds), ("weights", () if weights is None else weights)):
         if not isinstance(values, Iterable):
             raise InputError(f"{name} is {values!r}: give a list, such as range(20) or (1, 10, 100)")
     if isinstance(build, torch.nn.Module) or not callable(build):
         raise InputError("build must be a function without arguments that makes a network: lambda: mlp(10, 1, (16,))")
-    settings, chosen = settings or Settings(), [checked_seed(seed) for seed in seeds]
-    draws = None if isinstance(rows, Rows) else list(rows)
-    first = rows if isinstance(rows, Rows) else rows[0]
-    held_out_first = held_out if isinstance(held_out, Rows | None) else held_out[0]
-    objective = prepared(objective, first, held_out_first, chosen[0])
-    if draws is not None and type(objective).fitted is not Objective.fitted:
-        raise InputError(f'objective "{objective.name}" takes numbers from the data: give rows that all models share')
+
+
+def _penalty_weights(objective: Objective, weights: Sequence[float] | None) -> list[float]:
     each = [objective.weight] if weights is None else [float(weight) for weight in weights]
     if min(each) < 0:
         raise InputError(f"a penalty weight is {min(each)}: give numbers of at least 0")
-    every_seed = [seed for seed in chosen for _ in each]
-    networks = [_built(build, seed).to(first.inputs[0].dtype) for seed in chosen]
-    refuse_state(networks[0])
-    width = checked_width(networks[0], first)
-    held_out_rows = _of_every_model(held_out, len(chosen), len(each))
-    train_rows = _of_every_model(rows, len(chosen), len(each))
-    assert train_rows is not None
-    stacked, _ = stack_module_state([networks[place] for place in range(len(chosen)) for _ in each])
-    adversaries = [adversary_of(objective, width, first, seed) for seed in every_seed]
-    program = Program(
-        copy.deepcopy(networks[0]).train(), objective, first.task, settings.schedule, settings.weight_decay
-    )
-    loop = Loop(
-        program,
-        Supply(program, train_rows, held_out_rows, tuple(every_seed), settings.batch_size, lifted=True),
-        settings,
-        torch.tensor(each * len(chosen), dtype=first.inputs[0].dtype),
-        parameters={name: value.detach().requires_grad_(value.requires_grad) for name, value in stacked.items()},
-        adversary=_stacked(adversaries, trained=True),
-        memory=_stacked([objective.memory(len(first.labels))] * len(every_seed)),
-        buffers={},
-    )
-    kept = loop.run(None, progress, f"training {len(every_seed)} models by {objective.name}")
-    history = loop.told()
-    last = history["loss"][-1]
-    return Replicates(
-        seeds=np.array(every_seed),
-        weights=np.array(each * len(chosen)),
-        objective=objective,
-        history=history,
-        kept_step=np.where(held_out is None, loop.step, loop.best_step.numpy()),
-        diverged=~np.isfinite(last),
-        parameters=kept,
-        _network=networks[0],
-    )
+    return each
+
+
+def _first_draw(rows: Rows | Sequence[Rows]) -> Rows:
+    return rows if isinstance(rows, Rows) else rows[0]
 
 
 def _built(build: Callable[[], Any], seed: int) -> Halves:
@@ -173,7 +183,7 @@ def refuse_state(network: Halves) -> None:
             )
         if isinstance(module, torch.nn.modules.dropout._DropoutNd):
             raise InputError(
-                f"layer {name} ({kind}) draws random numbers by itself: use training.networks.mlp(dropout=...)"
+                f"layer {name} ({kind}) draws random numbers by itself: use models.torch_networks.mlp(dropout=...)"
             )
 
 

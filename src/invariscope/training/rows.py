@@ -12,9 +12,12 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import TASKS, target_columns
+from invariscope.heads.torch_losses import target_columns
 from invariscope.objectives.objective import Tensors
 from invariscope.rows.arrays import Array, Integers
+from invariscope.rows.environments import numbers_or_labels
+from invariscope.rows.tables import vector_of
+from invariscope.rows.targets import target_in
 
 HELD_OUT = 2**31  # keeps the choice of held-out rows apart from the order of batches
 
@@ -33,38 +36,52 @@ class Rows:
     labels: tuple[Hashable, ...]
     outputs: int = 1
     stacked: bool = False
+    classes: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, env: Any = None, *, task: str = "regression", dtype: Any = torch.float64) -> Rows:
-        """Group rows by environment; ``y`` are numbers, or class codes 0..K−1. Without ``env`` there is one.
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        env: Any = None,
+        *,
+        task: str = "auto",
+        outputs: int | None = None,
+        dtype: Any = torch.float64,
+    ) -> Rows:
+        """Group rows by environment. Without ``env`` there is one.
 
+        ``y`` are numbers or labels; which of them follows the rule of :func:`~invariscope.rows.targets.target_of`.
+        ``outputs``, those of the network to be trained, is only needed where ``y`` lacks some of its classes; two
+        classes take one output, or two if this or task="multiclass" says so.
         Networks are trained in the precision of the rows: torch.float32 is faster for large ones.
 
-        >>> rows = Rows.of(np.eye(4), [0, 1, 1, 0], ["a", "b", "a", "b"], task="binary")
-        >>> rows.labels, [tensor.tolist() for tensor in rows.targets]
-        (('a', 'b'), [[0.0, 1.0], [1.0, 0.0]])
+        >>> rows = Rows.of(np.eye(4), ["no", "yes", "yes", "no"], ["a", "b", "a", "b"])
+        >>> rows.labels, rows.classes, [tensor.tolist() for tensor in rows.targets]
+        (('a', 'b'), ('no', 'yes'), [[0.0, 1.0], [1.0, 0.0]])
         """
-        if task not in TASKS:
-            raise InputError(f'task "{task}" is unknown: use {", ".join(TASKS)}')
-        if np.asarray(y).dtype.kind not in "biuf":
-            raise InputError("y holds text or objects: give numbers, or class codes 0, 1, ..., K - 1")
-        inputs, values = torch.tensor(np.asarray(X), dtype=dtype), torch.tensor(np.asarray(y))  # copies
-        if len(inputs) != len(values):
-            raise InputError(f"X has {len(inputs)} rows, but y has {len(values)}")
-        _refuse_unusable(inputs, values, task)
-        labels, codes = _grouped(env, len(values))
-        outputs = int(values.max()) + 1 if task == "multiclass" else 1
-        columns = target_columns(values, task, outputs, dtype)
-        targets = columns if task == "multiclass" else columns[:, 0]
+        inputs, (column, _) = torch.tensor(np.asarray(X), dtype=dtype), vector_of(y, "y")  # a copy
+        if len(inputs) != len(column):
+            raise InputError(f"X has {len(inputs)} rows, but y has {len(column)}")
+        _refuse_unusable(inputs, column)
+        # a number to predict takes one output, and may be constant
+        known = 1 if task == "regression" else outputs
+        target = target_in(*numbers_or_labels(column, "y"), task, outputs=known, name="y")
+        labels, codes = _grouped(env, len(column))
+        several = target.task == "multiclass" or (target.task == "binary" and (outputs == 2 or task == "multiclass"))
+        task, count = ("multiclass", len(target.classes)) if several else (target.task, 1)
+        columns = target_columns(torch.tensor(target.values), task, count, dtype)
+        targets = columns if several else columns[:, 0]
         where = [torch.as_tensor(np.flatnonzero(codes == code)) for code in range(len(labels))]
-        return cls(tuple(inputs[rows] for rows in where), tuple(targets[rows] for rows in where), task, labels, outputs)
+        of_inputs, of_targets = (tuple(values[rows] for rows in where) for values in (inputs, targets))
+        return cls(of_inputs, of_targets, task, labels, count, classes=target.classes)
 
     @classmethod
     def stack(cls, draws: Sequence[Rows]) -> Rows:
         """Several draws of the same shape as one: the first model trains on the first draw, and so on."""
         first = draws[0]
         for other in draws[1:]:
-            if (other.sizes, other.task, other.outputs) != (first.sizes, first.task, first.outputs):
+            if (other.sizes, other.task, other.classes) != (first.sizes, first.task, first.classes):
                 raise InputError("draws of the data must have the same task and rows per environment to be stacked")
         return replace(
             first,
@@ -95,15 +112,15 @@ class Rows:
             raise InputError(f"the held-out share is {share!r}: give a number of at least 0 and below 1")
         if share == 0:
             return self, None
-        kept, out = [], []
+        trained_on, held_out = [], []
         for place, (size, label) in enumerate(zip(self.sizes, self.labels, strict=True)):
             count = max(1, round(share * size))
             if count >= size:
                 raise InputError(f'environment "{label}" has {size} row(s): too few to hold some out')
             order = np.random.default_rng([seed, place, HELD_OUT]).permutation(size)
-            out.append(torch.as_tensor(np.sort(order[:count])))
-            kept.append(torch.as_tensor(np.sort(order[count:])))
-        return self.take(kept), self.take(out)
+            held_out.append(torch.as_tensor(np.sort(order[:count])))
+            trained_on.append(torch.as_tensor(np.sort(order[count:])))
+        return self.take(trained_on), self.take(held_out)
 
     def take(self, where: Sequence[Tensor]) -> Rows:
         """The rows of an index for every environment."""
@@ -122,7 +139,7 @@ def taken(values: Tensors, where: Sequence[Tensor], stacked: bool) -> Tensors:
     chosen = []
     for tensor, places in zip(values, where, strict=True):
         if places.ndim == 2 and stacked:
-            chosen.append(tensor[torch.arange(len(places))[:, None], places])
+            chosen.append(tensor[torch.arange(len(places))[:, None], places])  # [r, k] = tensor[r, places[r, k]]
         else:
             chosen.append(tensor[:, places] if stacked else tensor[places])
     return tuple(chosen)
@@ -137,16 +154,15 @@ def _grouped(env: Any, rows: int) -> tuple[tuple[Hashable, ...], Integers]:
     return tuple(labels.tolist()), codes
 
 
-def _refuse_unusable(inputs: Tensor, values: Tensor, task: str) -> None:
-    if not len(values):
+def _refuse_unusable(inputs: Tensor, column: Array) -> None:
+    if not len(column):
         raise InputError("there are no rows to train on")
-    for name, numbers in (("X", inputs), ("y", values)):
-        if numbers.is_floating_point() and not torch.isfinite(numbers).all():
+    for name, finite in (
+        ("X", torch.isfinite(inputs).all()),
+        ("y", column.dtype.kind != "f" or np.isfinite(column).all()),
+    ):
+        if not finite:
             raise InputError(f"{name} has missing or infinite values: fill them in or drop those rows")
-    if task == "regression":
-        return
-    if (values < 0).any() or (values != values.round()).any() or (task == "binary" and (values > 1).any()):
-        raise InputError(f"y must be class codes {'0 and 1' if task == 'binary' else '0, 1, ..., K - 1'} here")
 
 
 def places(size: int, batch: int, environment: int, seed: int, step: int) -> Tensor:

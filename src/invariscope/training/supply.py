@@ -88,8 +88,8 @@ class Supply:
         assert isinstance(objective, RatioObjective)
         fitted, *also = [[tensor.flatten(1).double().numpy() for tensor in tensors] for tensors in values]
         judged = [rows for each in also for rows in each]
-        found = log_densities_of(fitted, objective.ratio, seed, svd=objective.svd, also=judged)
-        tensors = [torch.as_tensor(densities, dtype=self.rows.inputs[0].dtype) for densities in found]
+        densities = log_densities_of(fitted, objective.ratio, seed, svd=objective.svd, also=judged)
+        tensors = [torch.as_tensor(logs, dtype=self.rows.inputs[0].dtype) for logs in densities]
         count = len(fitted)
         return [tuple(tensors[start : start + count]) for start in range(0, len(tensors), count)]
 

@@ -99,18 +99,18 @@ def train(
         memory=objective.memory(len(rows.labels)),
         buffers=dict(network.named_buffers()),
     )
-    stored = None if checkpoint is None else Checkpoint(Path(checkpoint), checkpoint_every)
-    if stored is not None:
-        stored.restore(loop)
-    kept = loop.run(stored, progress, f"training {objective.name}")
-    if not all(bool(torch.isfinite(value).all()) for value in kept.values()):
+    file = None if checkpoint is None else Checkpoint(Path(checkpoint), checkpoint_every)
+    if file is not None:
+        loop.resume(file)
+    weights = loop.run(file, progress, f"training {objective.name}")
+    if not all(bool(torch.isfinite(value).all()) for value in weights.values()):
         raise InputError(f"training diverged by step {loop.step}: lower the learning rate or the penalty")
     with torch.no_grad():  # not load_state_dict, which knows nothing of buffers that are not persistent
         for name, tensor in (*network.named_parameters(), *network.named_buffers()):
-            if name in kept:
-                tensor.copy_(kept[name])
+            if name in weights:
+                tensor.copy_(weights[name])
     kept_step = int(loop.best_step) if held_out is not None else loop.step
-    return Trained(network.eval(), objective, loop.told(), kept_step)
+    return Trained(network.eval(), objective, loop.history_arrays(), kept_step)
 
 
 def prepared(objective: Any, rows: Rows, held_out: Rows | None, seed: int) -> Objective:
@@ -135,7 +135,7 @@ def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
     for label, size in zip(rows.labels, rows.sizes, strict=True):
         if size < objective.fewest_environments:  # spreads within environments need two rows
             raise InputError(f'environment "{label}" has {size} row: give at least 2, or drop it')
-    if held_out is not None and (held_out.task, held_out.outputs) != (rows.task, rows.outputs):
+    if held_out is not None and (held_out.task, held_out.classes) != (rows.task, rows.classes):
         raise InputError("held-out rows have another target than those to train on: take both from rows.halved")
     if held_out is not None and min(held_out.sizes) < objective.fewest_environments:
         raise InputError("an environment has a single held-out row: hold out a larger share")
@@ -157,8 +157,8 @@ def checked_width(network: Halves, rows: Rows) -> int:
 def adversary_of(objective: Objective, width: int, rows: Rows, seed: int) -> dict[str, Tensor]:
     """The adversary's parameters at the start."""
     generator = generator_of(seed, BEFORE_THE_FIRST_STEP)
-    found = objective.adversary(width, len(rows.labels), rows.outputs, generator)
-    return {name: value.to(rows.inputs[0].dtype) for name, value in found.items()}
+    start = objective.adversary(width, len(rows.labels), rows.outputs, generator)
+    return {name: value.to(rows.inputs[0].dtype) for name, value in start.items()}
 
 
 def checked_seed(seed: Any) -> int:

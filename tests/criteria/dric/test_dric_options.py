@@ -105,6 +105,7 @@ def test_overlap_notes_say_which_ratio_they_are_about(seed: int) -> None:
     assert not any(note.startswith("On the representation: Hardly") for note in found.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", ["gaussian", "ulsif", LogisticRegression()], ids=str)
 def test_other_estimators_serve_as_well(ratio: Any, seed: int) -> None:
     rows = shifted(seed)

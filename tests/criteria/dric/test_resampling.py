@@ -13,7 +13,7 @@ from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.dric.resampling import Sampler
 from invariscope.errors import InputError
 from invariscope.ratios.density_ratio import density_ratio
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from tests.reference import dric as reference
 
 
@@ -35,7 +35,7 @@ def by_hand(rows: Any, index: np.ndarray, env: np.ndarray, fitted: Any) -> tuple
     index, env = index[order], env[order]
     standard = fitted._units.apply(rows.X)[index]
     sizes = np.unique(env, return_counts=True)[1]
-    again = fitted._fit.again(Rows(standard, np.concatenate([[0], np.cumsum(sizes)])))
+    again = fitted._fit.again(GroupedRows(standard, np.concatenate([[0], np.cumsum(sizes)])))
     given = (again.log_densities(standard).tolist(), env.tolist(), ["u", "v", "w"])
     means = [reference.transported_means(values[index].tolist(), *given) for values in (rows.f, rows.baseline)]
     return reference.total_gap(means[0]), reference.total_gap(means[1])
@@ -43,7 +43,7 @@ def by_hand(rows: Any, index: np.ndarray, env: np.ndarray, fitted: Any) -> tuple
 
 def sampler_of(rows: SimpleNamespace, fitted: Any) -> Sampler:
     sizes = np.unique(rows.env, return_counts=True)[1]
-    return Sampler.of(Rows(fitted._units.apply(rows.X), np.concatenate([[0], np.cumsum(sizes)])), None)
+    return Sampler.of(GroupedRows(fitted._units.apply(rows.X), np.concatenate([[0], np.cumsum(sizes)])), None)
 
 
 def test_bootstrap_and_shuffles_equal_rows_written_out(seed: int) -> None:
@@ -76,6 +76,7 @@ def test_bootstrap_and_shuffles_equal_rows_written_out(seed: int) -> None:
     assert found.pvalue == (1 + np.sum(numerators >= found.numerator)) / 20
 
 
+@pytest.mark.slow  # 299 refits, one by one
 def test_the_interval_is_that_of_another_literal_bootstrap(seed: int) -> None:
     """Rows drawn by plain indices from another stream: the same law, so the ends agree within Monte-Carlo error."""
     rows = grouped(shifted(seed))
@@ -86,7 +87,7 @@ def test_the_interval_is_that_of_another_literal_bootstrap(seed: int) -> None:
     for _ in range(299):
         parts = [rng.choice(np.flatnonzero(rows.env == label), np.sum(rows.env == label)) for label in "uvw"]
         index = np.concatenate(parts)
-        again = fitted._fit.again(Rows(fitted._units.apply(rows.X[index]), np.array([0, 60, 130, 210])))
+        again = fitted._fit.again(GroupedRows(fitted._units.apply(rows.X[index]), np.array([0, 60, 130, 210])))
         ratio = dric(
             *(rows.f[index], rows.X[index], rows.env[index]),
             baseline=rows.baseline[index],
@@ -118,6 +119,7 @@ def same(one: Any, other: Any) -> None:
     assert other.pvalue == one.pvalue
 
 
+@pytest.mark.slow
 def test_draws_do_not_know_row_order_names_or_units(seed: int) -> None:
     rows = shifted(seed)
     one = dric(rows.f, rows.X, rows.env, baseline=rows.baseline, n_boot=19)
@@ -144,7 +146,7 @@ def test_weights_that_are_not_whole_are_drawn_in_proportion(seed: int) -> None:
     rng = np.random.default_rng(seed)
     weight = rng.uniform(0.0, 3.0, 40)
     weight[:3] = 0.0
-    sampler = Sampler.of(Rows(rng.normal(size=(40, 2)), np.array([0, 25, 40])), weight)
+    sampler = Sampler.of(GroupedRows(rng.normal(size=(40, 2)), np.array([0, 25, 40])), weight)
     drawn = np.mean([sampler.bootstrap(rng) for _ in range(4000)], axis=0)
     np.testing.assert_allclose(
         drawn,
@@ -159,7 +161,7 @@ def test_weights_that_are_not_whole_are_drawn_in_proportion(seed: int) -> None:
 
 def test_every_row_is_dealt_everywhere(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    sampler = Sampler.of(Rows(rng.normal(size=(12, 1)), np.array([0, 4, 12])), None)
+    sampler = Sampler.of(GroupedRows(rng.normal(size=(12, 1)), np.array([0, 4, 12])), None)
     firsts = np.zeros(12)
     for _ in range(6000):
         index, _, _ = sampler.deal(rng)
@@ -188,6 +190,7 @@ def test_a_ratio_from_elsewhere_is_not_refitted(seed: int) -> None:
         assert any("not refitted" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_auto_draws_many_on_small_data_fewer_on_larger_none_on_large(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

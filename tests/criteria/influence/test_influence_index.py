@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 
-from invariscope.criteria.influence.influence_index import INTERCEPT, index_of, influence_index
+from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
 from invariscope.criteria.influence.shuffles import gaussian_shuffles, largest_spread
+from invariscope.criteria.influence.solution import index_of
 from invariscope.datasets.synthetic.bayesian_network import two_domain_example
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.errors import InputError
@@ -319,11 +320,12 @@ def test_errors_are_readable(seed):
     X, y, env = rows_of("regression", (60, 60), 3, seed)
     with pytest.raises(InputError, match="the head has 2 weights but the representation has 3 columns"):
         influence_index(X, y, env, head=LinearHead([1.0, 2.0], 0.0))
-    with pytest.raises(InputError, match="the head has 2 outputs but the target needs 1"):
+    with pytest.raises(InputError, match='tells 2 classes apart, but target "target" has 120 different'):
         influence_index(X, y, env, head=LinearHead(np.ones((2, 3)), np.zeros(2)))
     codes = np.arange(len(y)) % 3
-    with pytest.raises(InputError, match="the head has 2 outputs but the target needs 3"):
+    with pytest.raises(InputError, match='tells 2 classes apart, but target "target" has 3 different'):
         influence_index(X, codes, env, head=LinearHead(np.ones((2, 3)), np.zeros(2)))
+    assert influence_index(X, codes, env, head=LinearHead(np.ones(3), 0.0), n_boot=99).loss == "squared"
     for damping in (-1.0, math.nan, math.inf, "none"):
         with pytest.raises(InputError, match="damping is"):
             influence_index(X, y, env, damping=damping)

@@ -87,12 +87,13 @@ def test_a_fitted_head_minimises_the_penalised_objective(loss: str, penalty: str
     from invariscope.criteria.influence.penalties import fit_penalised, groups_of, penalty_of
     from invariscope.criteria.influence.row_derivatives import LinearRows
     from invariscope.heads.fit import fit_shared
+    from invariscope.heads.losses import loss_of
     from invariscope.rows.environments import Environments
     from invariscope.rows.targets import target_of
 
     data = Environments(X, y, env)
     target = target_of(data)
-    rows = LinearRows(data, loss, target.values, LOSSES[loss][1])
+    rows = LinearRows(data, loss_of(target), target.values)
     chosen = penalty_of(penalty, 1.0, rows.reported)
     assert chosen is not None
     start = fit_shared(data, target, np.full(3, 1.0 / len(y))).theta[0]
@@ -114,6 +115,7 @@ def test_a_fitted_head_minimises_the_penalised_objective(loss: str, penalty: str
     np.testing.assert_allclose(found.influences, influences, rtol=1e-4, atol=1e-6 * np.abs(influences).max())
 
 
+@pytest.mark.slow
 def test_irm_takes_the_index_to_minus_infinity(seed: int) -> None:
     """Appendix A.2: as the weight grows, the head goes to (1, 0) and V to minus infinity."""
     data = two_domain_example(sigma=(1.0, 2.0), n=2000, seed=seed)
@@ -157,6 +159,7 @@ def test_quick_shuffles_agree_with_exact_ones(loss: str, sizes: tuple[int, ...],
     assert ks_2samp(drawn.null, dealt.null, method="asymp").statistic < 2.23 * np.sqrt(2 / 1000) + 0.02
 
 
+@pytest.mark.slow  # 150 deals of the rows by loops
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_exact_shuffles_agree_with_dealing_rows_one_by_one(penalty: str, seed: int) -> None:
     X, y, env = rows_of("logistic", (30, 51), seed)

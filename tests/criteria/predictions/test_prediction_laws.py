@@ -213,6 +213,19 @@ def test_environments_with_few_rows_are_named(seed):
     assert any("Fewer than 30 rows in 1, 2:" in note for note in risk_variance(p, y, env).notes)
 
 
+@every_case
+def test_an_environment_may_lack_a_class_or_have_a_constant_target(function, task, seed):
+    """Risks are means over rows: no head is fitted that would have to see every class everywhere."""
+    predictions, y, env = example(task, seed)
+    y = np.where(env == 1, 0, y)
+    result = function(predictions, y, env)
+    assert np.isfinite(numbers(result)).all()
+    others = env != 1
+    rest = function(predictions[others], y[others], env[others])
+    for label in (0, 2):
+        assert result.per_environment[label].value == pytest.approx(rest.per_environment[label].value, rel=1e-12)
+
+
 def test_criteria_are_registered_with_their_needs():
     for name, need in {
         "risk_variance": "predictions",

@@ -30,6 +30,7 @@ def test_rare_categories_leave_the_regret_small(case: int, classes: int, seed: i
     assert found.explained < 0.01
 
 
+@pytest.mark.slow  # 32,000 real rows with a hundred columns
 @pytest.mark.parametrize("environments", ["workclass", "native-country"])
 def test_income_in_small_environments(
     environments: str, data_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
@@ -43,6 +44,7 @@ def test_income_in_small_environments(
     assert found.pvalue > 0.1
 
 
+@pytest.mark.slow  # 32,000 real rows with a hundred columns
 def test_income_by_sex(data_file: Callable[[str], Path]) -> None:
     """Census data, one-hot encoded: 42 countries, some with a handful of rows."""
     names = [

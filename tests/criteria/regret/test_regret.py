@@ -368,6 +368,7 @@ def test_pairs_tell_who_disagrees_with_whom(seed):
     assert result.worst == "odd"
 
 
+@pytest.mark.slow
 def test_pairs_are_freed_from_the_noise_of_the_other_head(seed):
     """Under invariance the extra loss of a neighbour's head is 0 on average, though p / n = 0.1 adds 20 % in-sample."""
     found = [

@@ -14,7 +14,7 @@ from scipy.special import expit
 from invariscope.criteria.transport.transport_gap import FEWEST_ROWS, transport_gap
 from invariscope.errors import InputError
 from invariscope.ratios.density_ratio import density_ratio
-from invariscope.ratios.estimator import Units, rows_of
+from invariscope.ratios.estimator import Units, grouped_rows
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content
 from tests.reference import transport_gap as reference
@@ -118,7 +118,7 @@ def test_equals_the_loops_with_cross_fitted_heads(seed: int) -> None:
     rows = shifted(seed)
     found = transport_gap(rows.Z, rows.y, rows.env, folds=4)
     data = Environments(rows.Z, rows.y, rows.env)
-    standard = rows_of(data, Units.of(data))
+    standard = grouped_rows(data, Units.of(data))
     fold = data.original(folds_by_content(standard.X, standard.offsets, 4))
     labels = sorted(set(rows.env))
     codes = [labels.index(label) for label in rows.env]
@@ -128,6 +128,7 @@ def test_equals_the_loops_with_cross_fitted_heads(seed: int) -> None:
     assert found.outcome == "a linear head per environment"
 
 
+@pytest.mark.slow  # refitted once for each row
 @pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
 def test_standard_errors_are_the_derivatives_in_the_weights_of_rows(task: str, seed: int) -> None:
     """With a ratio so wrong that fitting the outcome models is most of the noise."""

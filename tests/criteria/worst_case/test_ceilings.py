@@ -38,6 +38,7 @@ def test_nothing_is_above_a_ceiling(classes: int, scale: float, seed: int) -> No
         assert np.all(reached <= from_slabs(peaks, cost, np.full(peaks.shape[1], lead)) + 1e-12)
 
 
+@pytest.mark.slow
 def test_slabs_are_exact_for_two_classes_up_to_their_width(seed: int) -> None:
     rng = np.random.default_rng(seed)
     peaks = rng.normal(size=(2, 40)) * 2

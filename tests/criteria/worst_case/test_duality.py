@@ -63,7 +63,7 @@ def test_squared_errors_are_those_of_the_best_transport_plan(outputs: int, seed:
     assert slack < 5e-3 * result.loss[0]
 
 
-@pytest.mark.parametrize("name", ["log_loss", "hinge"])
+@pytest.mark.parametrize("name", [pytest.param("log_loss", marks=pytest.mark.slow), "hinge"])
 def test_a_slow_search_finds_the_same_curve(name: str, seed: int) -> None:
     W, b, Z, y = problem(3, 2, seed)
     radii = np.array([0.2, 1.5])

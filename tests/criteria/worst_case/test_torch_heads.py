@@ -60,6 +60,7 @@ def test_finds_what_closed_forms_find(loss: str, gap: float, seed: int) -> None:
     assert unit_of(head, Z, y, loss) == pytest.approx(exact.unit, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_two_classes_with_one_score(seed: int) -> None:
     head, Z, y = drawn(seed, classes=2)
     weight, bias = known(head).weight, known(head).bias
@@ -124,6 +125,7 @@ def grid_dual(head: nn.Module, Z: Floats, y: Any, losses_of: Any, radii: Floats)
     return np.min(np.outer(radii**2, gammas) + means, axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_finds_most_of_what_a_grid_finds(loss: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -204,6 +206,7 @@ def test_networks_are_left_as_they_were(dtype: torch.dtype, seed: int) -> None:
     assert found.dtype == dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log_loss", "zero_one", "squared"])
 def test_few_rows_at_a_time_give_the_same(loss: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     head, Z, y = drawn(seed, rows=50)

@@ -370,7 +370,7 @@ def test_environments_of_a_searched_head_are_checked(seed: int) -> None:
     torch = pytest.importorskip("torch")
     _, Z, y = example(3, seed)
     network = torch.nn.Sequential(torch.nn.Linear(4, 3)).double()
-    with pytest.raises(InputError, match="one environment per row"):
+    with pytest.raises(InputError, match="env has 3: give one value per row"):
         worst_case(network, Z, y, env=np.zeros(3), radii=[0.1], n_boot=0)
     found = worst_case(network, Z, y, env=np.arange(len(Z)) % 2, radii=[0.1], n_boot=0)
     assert any("linear heads only" in note for note in found.notes)

@@ -61,6 +61,7 @@ def test_rows_are_chosen_by_the_seed_and_their_number_is_said(seed: int) -> None
     assert "12 of 60 rows, chosen at random, were moved." in one.notes
 
 
+@pytest.mark.slow
 def test_a_regression_moves_the_squared_error(seed: int) -> None:
     X, y = rows(seed)
     model = iv.split(network(seed, outputs=1), task="regression")
@@ -92,6 +93,7 @@ def test_what_cannot_be_done_is_said(change: dict[str, Any], words: str, seed: i
         worst_case_in_inputs(**({"model": iv.split(network(seed)), "X": X, "y": y, "n_boot": 0} | change))
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_network_has_both_curves_and_looks_at_the_whole_representation(seed: int, tmp_path: Any) -> None:
     rng = np.random.default_rng(seed)
     X, env = rng.normal(size=(300, 4)).astype(np.float32), np.repeat(["a", "b", "c"], 100)
@@ -111,6 +113,7 @@ def test_an_audit_of_a_network_has_both_curves_and_looks_at_the_whole_representa
     assert "reached from inputs" in found.to_html(tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_network_of_one_logit_and_labels_of_text_are_audited(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, env = rng.normal(size=(240, 4)).astype(np.float32), np.repeat(["a", "b"], 120)

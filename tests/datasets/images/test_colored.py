@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from invariscope.datasets.dataset import TEST, TRAIN
 from invariscope.datasets.images.colored import VARIANTS, colored_digits, colored_mnist
 from invariscope.datasets.images.images import Images
 from invariscope.datasets.images.mnist import MNIST_FILES, gray_images
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN
 
 FLIP = (0.1, 0.2, 0.9)
 BAND = 5.5  # standard errors
@@ -183,6 +183,7 @@ def test_accuracies_on_mnist(real_mnist: None, seed: int) -> None:
 
 
 # --- MNIST ----------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_all_of_mnist(real_mnist: None, seed: int) -> None:
     data = colored_mnist(downsample=2, seed=seed)
     assert data.image_shape == (2, 14, 14)

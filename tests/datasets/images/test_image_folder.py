@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from invariscope.datasets.dataset import TEST, TRAIN
 from invariscope.datasets.entry import facts
 from invariscope.datasets.images.image_folder import ENTRY, PACS_CLASSES, PACS_DOMAINS, PACS_FILE, image_folder, pacs
 from invariscope.datasets.sources import DataUnavailable
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is an extra")
 
@@ -278,6 +278,7 @@ def real_pacs(data_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("INVARISCOPE_DATA", str(data_file(PACS_FILE.path).parents[1]))
 
 
+@pytest.mark.slow
 def test_published_counts(real_pacs: None, data_file: Callable[[str], Path]) -> None:
     data = pacs()
     found = facts(data)

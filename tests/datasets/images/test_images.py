@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.datasets.dataset import TEST, TRAIN
 from invariscope.datasets.images.images import Images, deal, pixel_names
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN
 
 
 def four_images() -> Images:

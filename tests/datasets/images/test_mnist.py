@@ -69,6 +69,7 @@ def test_other_content_is_refused(tmp_path: Path, content: bytes, words: str) ->
 
 
 # --- the images -----------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_published_counts(real_mnist: None) -> None:
     images = gray_images("mnist")
     assert images.pixels.shape == (70_000, 28, 28)

@@ -114,6 +114,7 @@ def test_impossible_requests_are_refused(arguments: dict[str, Any], words: str) 
         rotated_digits(**arguments)
 
 
+@pytest.mark.slow
 def test_all_of_mnist(data_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INVARISCOPE_DATA", str(data_file(MNIST_FILES[0].path).parents[1]))
     data = rotated_mnist(downsample=2)

@@ -53,6 +53,7 @@ def test_mean_regret_grows_with_every_step(make, seed):
     assert np.all(np.diff(ladder(data).regret.mean(axis=1)) > 1e-4)
 
 
+@pytest.mark.slow
 def test_growth_is_no_law():
     """What the docstring says about where the regret does not grow with β."""
     hidden = [ladder(linear_sem("PEU", n=10, hidden_scale=1.0, seed=k)).regret.mean(axis=1) for k in range(200)]

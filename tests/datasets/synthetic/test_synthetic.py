@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.synthetic.bayesian_network import bayesian_network, two_domain_example
 from invariscope.datasets.synthetic.linear_sem import linear_sem, linear_sem_b6
 from invariscope.datasets.synthetic.nonlinear_sem import nonlinear_sem
@@ -15,6 +14,7 @@ from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.datasets.synthetic.overlap import overlap_dial
 from invariscope.datasets.synthetic.synthetic import Synthetic, counts_of_test_rows, row_counts
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 from invariscope.rows.environments import Environments
 
 WITH_TEST_ROWS: dict[str, Callable[..., Synthetic]] = {

@@ -145,6 +145,7 @@ def test_engineered_environments_have_the_agreement_they_are_called_by(raw: tupl
     assert correlation[-1] > 0.75
 
 
+@pytest.mark.slow
 def test_regret_sees_what_was_engineered(raw: tuple[Rows, Rows]) -> None:
     """Sex and income alone: a shared head suits real groups of Adult far better than the engineered ones."""
     data = adult(environments="correlation")

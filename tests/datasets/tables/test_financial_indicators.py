@@ -33,6 +33,7 @@ def raw(data_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Ra
     return {year: rows_of(path) for year, path in paths.items()}
 
 
+@pytest.mark.slow
 def test_published_numbers_agree(raw: Raw) -> None:
     assert all(number.agrees for number in compare(ENTRY))
 
@@ -48,6 +49,7 @@ def test_rows_years_and_parts(raw: Raw) -> None:
         assert found[f"rows of 1 in {year}"] == sum(row["Class"] == "1" for row in rows)
 
 
+@pytest.mark.slow
 def test_features_are_the_numbers_all_years_have(raw: Raw) -> None:
     data = financial_indicators()
     common = set.intersection(*(set(rows[0]) for rows in raw.values())) - {"", "Sector", "Class"}

@@ -12,9 +12,10 @@ from invariscope.criteria.dric.resampling import Sampler, Side, resample
 from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
+from invariscope.models.outputs import prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import DricResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
@@ -110,22 +111,15 @@ def dric(
     """
     for_draws = generator(seed).spawn(1)[0]
     data = Environments.of(X, None, env, weight)
-    model, reference = _outputs(data, predictions, "predictions"), _outputs(data, baseline, "baseline")
-    if model.shape != reference.shape:
-        raise InputError(
-            f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
-        )
+    model, reference = _both_outputs(data, predictions, baseline)
     ratios = _ratios(data, ratio, representation, svd, seed)
-    sides, scores = [], []
-    for position, (rows_of_side, fitted, given) in enumerate(ratios):
-        values = (model, reference) if len(ratios) == 1 else ((model,), (reference,))[position]
-        sides.append(Side(fitted._fit, Rows(fitted._units.apply(rows_of_side.X), data.offsets), values, given))
-        scores.append(data.grouped(fitted.at_rows, "ratio"))
-    stored = Rows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
+    sides = _sides(data, ratios, model, reference)
+    scores = [data.grouped(fitted.at_rows, "ratio") for _, fitted, _ in ratios]
+    stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
     means = [
-        found for side, at in zip(sides, scores, strict=True) for found in transported_means(stored, at, side.outputs)
+        each for side, at in zip(sides, scores, strict=True) for each in transported_means(stored, at, side.outputs)
     ]
-    numerator, denominator = (total_gap(found) for found in means)
+    numerator, denominator = (total_gap(each) for each in means)
     value = numerator / denominator if denominator > 0 else math.nan
     notes = _notes(data, [fitted for _, fitted, _ in ratios], denominator)
 
@@ -139,22 +133,20 @@ def dric(
     bound = None if y is None else information_bound(data, y, model, reference)
     if bound is not None:
         notes.extend(bound.notes)
-    single = model.shape[1] == 1
-    sigma2 = variances(stored, scores[0], model, means[0])
     return DricResult(
         value=value,
         log10=math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan,
         numerator=numerator,
         denominator=denominator,
         labels=data.labels,
-        pairs=means[0][:, :, 0] if single else means[0],
+        pairs=_without_lone_axis(means[0]),
         overlap=ratios[0][1].overlap,
         interval=_middle(_quotients(booted)),
         numerator_interval=_middle(booted[:, 0]),
         null=_quotients(shuffled),
         null_numerator=shuffled[:, 0],
         pvalue=pvalue(numerator, shuffled[:, 0]) if len(shuffled) and numerator > 0 else math.nan,
-        sigma2=sigma2[:, :, 0] if single else sigma2,
+        sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0])),
         rows=data.rows,
         ratio=ratios[0][1].description,
         bound=bound,
@@ -162,17 +154,32 @@ def dric(
     )
 
 
-def _outputs(data: Environments, values: Any, what: str) -> Floats:
-    if hasattr(values, "predict"):
-        raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{what}: {int((~np.isfinite(array)).sum())} missing or infinite values")
-    return data.grouped(array, what)
+def _without_lone_axis(pairs: Floats) -> Floats:
+    """(E, E, K), or (E, E) where there is one output."""
+    return pairs[:, :, 0] if pairs.shape[2] == 1 else pairs
+
+
+def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[Floats, Floats]:
+    model, reference = (
+        data.grouped(prediction_columns(values, len(data.X), what), what)
+        for values, what in ((predictions, "predictions"), (baseline, "baseline"))
+    )
+    if model.shape != reference.shape:
+        raise InputError(
+            f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
+        )
+    return model, reference
+
+
+def _sides(
+    data: Environments, ratios: list[tuple[Environments, DensityRatio, bool]], model: Floats, baseline: Floats
+) -> list[Side]:
+    """Each ratio with the outputs it reweights: those of both where they share it."""
+    outputs = [(model, baseline)] if len(ratios) == 1 else [(model,), (baseline,)]
+    return [
+        Side(fitted._fit, GroupedRows(fitted._units.apply(rows.X), data.offsets), values, given)
+        for (rows, fitted, given), values in zip(ratios, outputs, strict=True)
+    ]
 
 
 def _ratios(
@@ -195,11 +202,11 @@ def _ratios(
     return [(rows, fitted, is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
 
 
-def _number_of_resamples(asked: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
-    if asked != "auto":
-        if not isinstance(asked, int | np.integer) or asked < 0 or 0 < asked < FEWEST:
-            raise InputError(f'n_boot is {asked!r}: give "auto", 0, or a whole number of at least {FEWEST}')
-        return int(asked)
+def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
+    if n_boot != "auto":
+        if not isinstance(n_boot, int | np.integer) or n_boot < 0 or 0 < n_boot < FEWEST:
+            raise InputError(f'n_boot is {n_boot!r}: give "auto", 0, or a whole number of at least {FEWEST}')
+        return int(n_boot)
     names = ratio if isinstance(ratio, tuple) else (ratio,)
     refitted = [side.rows for side in sides if not side.given]
     if any(not is_given(one) and one not in QUICK for one in names):

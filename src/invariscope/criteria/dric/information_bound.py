@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.results import InformationBound
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import vector_of
@@ -24,33 +23,6 @@ UNTRUE = (
     "variance within environments, which shrinks as the environment explains more of it, while Cov²(Y, E) grows and "
     "depends on the unit of E."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class InformationBound:
-    """Cov²(Y, E) / R_Υ as published; **not** a bound that holds, see ``notes`` and docs/what_dric_measures.md.
-
-    Attributes
-    ----------
-    value : Cov²(Y, E) / R_Υ
-    covariance_squared : Cov²(Y, E), rows pooled; summed over classes where the target is one
-    model_variance : R_φ = Var( f(x) − E[Y | E] ) with f the model's predictions
-    baseline_variance : R_Υ = Var( b(x) − E[Y | E] ) with b those of the baseline
-    variance_form : R_φ / R_Υ, the right-hand side of eq. 5, which the bound is about
-    holds : is R_φ at least Cov²(Y, E) on these rows?
-    coding : the numbers that stand for the environments
-    assumptions : what the theorem asks for
-    """
-
-    value: float
-    covariance_squared: float
-    model_variance: float
-    baseline_variance: float
-    variance_form: float
-    holds: bool
-    coding: dict[Hashable, float]
-    assumptions: tuple[str, ...] = ASSUMPTIONS
-    notes: tuple[str, ...] = (UNTRUE,)
 
 
 def information_bound(data: Environments, target: Any, model: Floats, baseline: Floats) -> InformationBound:
@@ -76,6 +48,7 @@ def information_bound(data: Environments, target: Any, model: Floats, baseline: 
         variance_form=of_model / of_baseline if of_baseline > 0 else math.nan,
         holds=of_model >= covariance_squared,
         coding=dict(zip(data.labels, numbers.tolist(), strict=True)),
+        assumptions=ASSUMPTIONS,
         notes=(UNTRUE, *notes),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from invariscope.criteria.dric.transported_means import total_gap, transported_means
 from invariscope.progress import Say
-from invariscope.ratios.estimator import Fit, Rows
+from invariscope.ratios.estimator import Fit, GroupedRows
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.resampling import direction
 
@@ -24,16 +24,16 @@ class Side:
     """
 
     fit: Fit
-    rows: Rows
+    rows: GroupedRows
     outputs: tuple[Floats, ...]
     given: bool
 
-    def gaps(self, rows: Rows, index: Integers) -> list[float]:
+    def gaps(self, rows: GroupedRows, index: Integers) -> list[float]:
         """Total gap of each output on other rows, row i of which is stored row ``index[i]``; the ratio is refitted."""
         fit = self.fit if self.given else self.fit.again(rows)
         scores = fit.log_densities(rows.X) if self.given or fit.held_out is None else fit.held_out
         means = transported_means(rows, scores, [values[index] for values in self.outputs])
-        return [total_gap(found) for found in means]
+        return [total_gap(each) for each in means]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Sampler:
     rows: int
 
     @classmethod
-    def of(cls, rows: Rows, weight: Floats | None) -> Sampler:
+    def of(cls, rows: GroupedRows, weight: Floats | None) -> Sampler:
         along = rows.X @ direction(rows.X.shape[1])
         counted = np.ones(len(along)) if weight is None else weight
         centre = np.add.reduceat(counted * along, rows.offsets[:-1])
@@ -114,10 +114,10 @@ def resample(
         else:
             index, offsets, weight = sampler.deal(for_deals)
             shuffled[r - resamples] = _gaps(
-                [(side, Rows(side.rows.X[index], offsets, weight)) for side in sides], index
+                [(side, GroupedRows(side.rows.X[index], offsets, weight)) for side in sides], index
             )
     return booted, shuffled
 
 
-def _gaps(sides: Sequence[tuple[Side, Rows]], index: Integers) -> list[float]:
+def _gaps(sides: Sequence[tuple[Side, GroupedRows]], index: Integers) -> list[float]:
     return [gap for side, rows in sides for gap in side.gaps(rows, index)]

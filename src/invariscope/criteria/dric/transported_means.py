@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from invariscope.ratios.estimator import Rows
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.overlap import ratios_within
 from invariscope.rows.arrays import Floats
 
 
-def transported_means(rows: Rows, scores: Floats, outputs: Sequence[Floats]) -> list[Floats]:
+def transported_means(rows: GroupedRows, scores: Floats, outputs: Sequence[Floats]) -> list[Floats]:
     """q(e, e') of eq. 6 for all pairs, (E, E, K), one array for each of ``outputs`` (n, K).
 
     ``scores`` (n, E) are log densities. Column b holds the rows of b weighted to look like every other environment;
@@ -25,22 +25,22 @@ def transported_means(rows: Rows, scores: Floats, outputs: Sequence[Floats]) -> 
         ratio = ratios_within(scores[part], b)
         if rows.weight is not None:
             ratio *= rows.weight[part][:, None]
-        for found, values in zip(means, outputs, strict=True):
-            found[:, b] = ratio.T @ values[part] / totals[b]
+        for mean, values in zip(means, outputs, strict=True):
+            mean[:, b] = ratio.T @ values[part] / totals[b]  # eq. 6
     return means
 
 
-def variances(rows: Rows, scores: Floats, outputs: Floats, means: Floats) -> Floats:
+def variances(rows: GroupedRows, scores: Floats, outputs: Floats, means: Floats) -> Floats:
     """σ²(e, e') = Var_{e'}[ f ρ̂_{e,e'} ], (E, E, K): the variance that the sample size of section 3.2 asks for."""
-    found = np.empty_like(means)
+    out = np.empty_like(means)
     for b in range(rows.environments):
         part = rows.of(b)
         ratio = ratios_within(scores[part], b)
         weight = np.ones(len(ratio)) if rows.weight is None else rows.weight[part]
         for a in range(rows.environments):
             centred = ratio[:, [a]] * outputs[part] - means[a, b]
-            found[a, b] = weight @ centred**2 / max(weight.sum() - 1.0, 1.0)
-    return found
+            out[a, b] = weight @ centred**2 / max(weight.sum() - 1.0, 1.0)
+    return out
 
 
 def total_gap(means: Floats) -> float:

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from invariscope.criteria.influence.damping import NULL_SPACE, Damping, choose_damping
+from invariscope.criteria.influence.damping import NULL_SPACE, choose_damping
 from invariscope.criteria.influence.penalised_shuffles import PenalisedShuffles
 from invariscope.criteria.influence.penalties import Penalty, groups_of, penalised_hessian
 from invariscope.criteria.influence.row_derivatives import RowDerivatives, group_means, row_covariance
 from invariscope.criteria.influence.shuffles import exact_shuffles, gaussian_shuffles
+from invariscope.criteria.influence.solution import Options, Solution
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
 LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a solver hands back; parameters in the order of the flat vector."""
-
-    influences: Floats
-    null: Floats
-    eigenvalues: Floats
-    rank: int
-    damping: Damping
-    solver: str = "dense"
-
-    @property
-    def notes(self) -> list[str]:
-        return self.damping.notes
 
 
 @dataclass(frozen=True)
@@ -58,21 +42,19 @@ def dense(
     theta: Floats,
     data: Environments,
     known: Known,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-) -> Found:
+    options: Options,
+) -> Solution:
     """Influences on the minimiser of the pooled mean loss."""
     eigenvalues, vectors = _eigen(known.hessian, known.blocks)
-    chosen = choose_damping(damping, eigenvalues, eigenvalues, float(data.rows.sum()))
+    chosen = choose_damping(options.damping, eigenvalues, eigenvalues, float(data.rows.sum()))
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
+    # (H + damping)⁻¹ on the directions with curvature; IF_e = −(H + damping)⁻¹ ∇ℓ_e, eq. 5
     inverse = (vectors[:, live] / (eigenvalues[live] + chosen.added)) @ vectors[:, live].T
-    if exact:
-        null = exact_shuffles(rows, theta, inverse, data.offsets, shuffles, rng)
+    if options.exact:
+        null = exact_shuffles(rows, theta, inverse, data.offsets, options.shuffles, options.rng)
     else:
-        null = gaussian_shuffles(inverse @ known.covariance() @ inverse, data.rows, shuffles, rng)
-    return Found(-known.gradient @ inverse, null, eigenvalues, int(live.sum()), chosen)
+        null = gaussian_shuffles(inverse @ known.covariance() @ inverse, data.rows, options.shuffles, options.rng)
+    return Solution(-known.gradient @ inverse, null, eigenvalues, int(live.sum()), chosen)
 
 
 def dense_penalised(
@@ -80,37 +62,22 @@ def dense_penalised(
     theta: Floats,
     data: Environments,
     penalty: Penalty,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-) -> Found:
+    options: Options,
+) -> Solution:
     """Influences on the minimiser of the mean loss over environments plus a penalty."""
     codes, sizes = groups_of(data, penalty, rows.weight)
     hessian, means = penalised_hessian(rows, theta, penalty, codes, sizes)
     even = rows.weight / (len(data) * data.rows[data.codes])
     of_risks = np.linalg.eigvalsh(rows.hessians(theta, even[None])[0])
     eigenvalues, vectors = _eigen(hessian)
-    chosen = choose_damping(damping, eigenvalues, of_risks, float(data.rows.sum()))
+    chosen = choose_damping(options.damping, eigenvalues, of_risks, float(data.rows.sum()))
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     basis = vectors[:, live]
     influences = -penalty.by_environment(means, sizes).gradient @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
-    null = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen).draw(shuffles, exact, rng)
-    return Found(influences, null, eigenvalues, int(live.sum()), chosen)
-
-
-def index_of(influences: Floats) -> tuple[float, Floats]:
-    """V = ln of the largest eigenvalue of the covariance (1/m) of m influence vectors, and its eigenvector.
-
-    >>> value, direction = index_of(np.array([[2.0, 0.0], [-2.0, 0.0]]))
-    >>> round(value, 4), direction.tolist()
-    (1.3863, [1.0, 0.0])
-    """
-    centred = influences - influences.mean(axis=0)
-    _, singular, right = np.linalg.svd(centred, full_matrices=False)
-    largest = float(singular[0] ** 2) / len(influences)
-    direction = right[0] * np.sign(right[0, np.argmax(np.abs(right[0]))])
-    return (math.log(largest) if largest > 0 else -math.inf), direction
+    null = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen).draw(
+        options.shuffles, options.exact, options.rng
+    )
+    return Solution(influences, null, eigenvalues, int(live.sum()), chosen)
 
 
 def _eigen(hessian: Floats, blocks: int = 1) -> tuple[Floats, Floats]:

@@ -9,11 +9,9 @@ import numpy as np
 
 from invariscope.criteria.influence.dense import (
     LARGEST_DENSE,
-    Found,
     Known,
     dense,
     dense_penalised,
-    index_of,
     known_of,
 )
 from invariscope.criteria.influence.penalties import Penalty, fit_penalised, groups_of, penalty_of
@@ -23,6 +21,7 @@ from invariscope.criteria.influence.row_derivatives import (
     least_squares,
     with_several_targets,
 )
+from invariscope.criteria.influence.solution import Options, Solution, result_of
 from invariscope.criteria.influence.structured import structured
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
@@ -33,8 +32,8 @@ from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import generator, pvalue, whole
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.resampling import generator, whole
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
 
 INTERCEPT = "(intercept)"
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
@@ -114,48 +113,58 @@ def influence_index(
     """
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
-    rng = generator(seed)
-    if has_several_targets(y):
-        data, values, names = with_several_targets(Z, y, env, weight)
-        if task not in ("auto", "regression"):
-            raise InputError(f"y has {len(names)} columns: several numbers per row are a regression")
-        target = Target("regression", values)
-    else:
-        data = Environments.of(Z, y, env, weight)
-        target, names = target_of(data, task), ()
+    options = Options(damping, n_boot, exact, generator(seed))
+    head, intercept = _plain_head(head, solver)
+    data, target, names = _rows_and_targets(Z, y, env, weight, task, head)
     if penalty is not None and data.weight is not None:
         data, target = _written_out(data, target, exact)
-    head, intercept = _plain_head(head, solver)
     if head is not None and not isinstance(head, LinearHead):
-        from invariscope.criteria.influence.torch_autograd import measured_network
+        from invariscope.criteria.influence.torch_network import measured_network
 
-        return measured_network(data, target, head, penalty, penalty_weight, damping, n_boot, exact, rng, solver)
+        return measured_network(data, target, head, penalty, penalty_weight, options, solver)
     if solver in ("autograd", "cg"):
         raise InputError(f'solver "{solver}" is for torch modules: give one as head, or use "dense" or "kronecker"')
-    target = _as_head_has_it(target, head, data, len(names) or None)
-    outputs = len(names) or loss_of(target).n_scores
-    rows = LinearRows(data, target.loss, target.values, outputs, intercept=intercept)
+    target = _as_head_has_it(target, head, data)
+    rows = LinearRows(data, loss_of(target), target.values, intercept=intercept)
     chosen = penalty_of(penalty, penalty_weight, rows.reported)
-    if solver == "auto":
-        solver = "dense" if rows.size <= LARGEST_DENSE else "kronecker"
-    if solver == "kronecker" and chosen is not None:
-        raise InputError(
-            f"the head has {rows.size:,} parameters, and the Hessian of a penalty is only computed up to "
-            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
-        )
+    solver = _solver_for(rows.size, solver, chosen)
     with one_blas_thread():
         if solver == "kronecker":
-            theta = _given_or_fitted(data, target, rows, head)
-            found = structured(rows, theta, data, damping, n_boot, exact, rng)
+            solution = structured(rows, _given_or_fitted(data, target, rows, head), data, options)
         elif chosen is None:
-            found = _without_penalty(data, target, rows, head, damping, n_boot, exact, rng)
+            solution = _without_penalty(data, target, rows, head, options)
         else:
-            found = _with_penalty(data, target, rows, head, chosen, damping, n_boot, exact, rng)
+            solution = _with_penalty(data, target, rows, head, chosen, options)
     if head is not None:
-        found.notes.extend(order_note(target.classes))
+        solution.notes.extend(order_note(target.classes))
     if penalty is not None and penalty_weight == 0:
-        found.notes.append("penalty_weight is 0: the penalty has no part in the Hessian.")
-    return _result(data, target, rows, names, found, penalty, float(penalty_weight))
+        solution.notes.append("penalty_weight is 0: the penalty has no part in the Hessian.")
+    return _result(data, target, rows, names, solution, penalty, float(penalty_weight))
+
+
+def _rows_and_targets(
+    Z: Any, y: Any, env: Any, weight: Any, task: str, head: Any
+) -> tuple[Environments, Target, tuple[str, ...]]:
+    """The rows, their target, and the names of the numbers to predict where a row has several."""
+    if not has_several_targets(y):
+        data = Environments.of(Z, y, env, weight)
+        target = target_of(data, task, outputs=_outputs(head, data))
+        refuse_unfit_for_own_heads(data, target)
+        return data, target, ()
+    data, values, names = with_several_targets(Z, y, env, weight)
+    return data, target_in(values, task=task, name="y"), names
+
+
+def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
+    """The solver for a linear head of so many parameters, if nobody says which."""
+    if solver == "auto":
+        solver = "dense" if size <= LARGEST_DENSE else "kronecker"
+    if solver == "kronecker" and penalty is not None:
+        raise InputError(
+            f"the head has {size:,} parameters, and the Hessian of a penalty is only computed up to "
+            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
+        )
+    return solver
 
 
 def _without_penalty(
@@ -163,15 +172,12 @@ def _without_penalty(
     target: Target,
     rows: LinearRows,
     head: LinearHead | None,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-) -> Found:
+    options: Options,
+) -> Solution:
     if target.values.ndim == 2 or not rows.intercept:
         theta = _given_or_fitted(data, target, rows, head)
-        blocks = rows.outputs if rows.kind == "squared" else 1
-        return dense(rows, theta, data, known_of(rows, theta, data, blocks), damping, shuffles, exact, rng)
+        blocks = rows.outputs if target.task == "regression" else 1
+        return dense(rows, theta, data, known_of(rows, theta, data, blocks), options)
     total = float(data.rows.sum())
     if head is None:
         fitted = fit_shared(data, target, np.full(len(data), 1.0 / total))
@@ -184,7 +190,7 @@ def _without_penalty(
         return np.asarray((outer.sum(axis=0) - total * np.outer(mean, mean)) / (total - 1.0))
 
     known = Known(fitted.gradient / data.rows[:, None], fitted.hessian.sum(axis=0) / total, covariance)
-    return dense(rows, fitted.theta[0], data, known, damping, shuffles, exact, rng)
+    return dense(rows, fitted.theta[0], data, known, options)
 
 
 def _with_penalty(
@@ -193,21 +199,18 @@ def _with_penalty(
     rows: LinearRows,
     head: LinearHead | None,
     penalty: Penalty,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-) -> Found:
+    options: Options,
+) -> Solution:
     theta, reached = _given_or_fitted(data, target, rows, head), True
     if head is None:
         theta, reached = fit_penalised(rows, theta, penalty, *groups_of(data, penalty, rows.weight))
-    found = dense_penalised(rows, theta, data, penalty, damping, shuffles, exact, rng)
+    solution = dense_penalised(rows, theta, data, penalty, options)
     if not reached:
-        found.notes.append(
+        solution.notes.append(
             "The head was fitted here, and the penalised objective was still falling at the last step: influences are "
             "those of an unfinished fit. Pass the head of a model that was trained to the end."
         )
-    return found
+    return solution
 
 
 def _given_or_fitted(data: Environments, target: Target, rows: LinearRows, head: LinearHead | None) -> Floats:
@@ -224,7 +227,7 @@ def _result(
     target: Target,
     rows: LinearRows,
     names: tuple[str, ...],
-    found: Found,
+    solution: Solution,
     penalty: str | None,
     penalty_weight: float,
 ) -> InfluenceResult:
@@ -234,47 +237,7 @@ def _result(
         columns = (*columns, INTERCEPT)
     if rows.outputs > 1:
         columns = tuple(f"{column} [{label}]" for label in names or target.classes for column in columns)
-    return result_of(data, found, columns, order, target.task, penalty, penalty_weight)
-
-
-def result_of(
-    data: Environments,
-    found: Found,
-    parameters: tuple[str, ...],
-    order: Any,
-    task: str,
-    penalty: str | None,
-    penalty_weight: float,
-) -> InfluenceResult:
-    """Influences and shuffles as a result; ``order`` picks the flat parameters in the order of their names."""
-    value, direction = index_of(found.influences)
-    notes = list(found.notes)
-    if not np.isfinite(value):
-        notes.append("All environments pull the head alike: V is minus infinity.")
-    return InfluenceResult(
-        value=value,
-        null=found.null,
-        pvalue=_pvalue(value, found.null),
-        labels=data.labels,
-        parameters=parameters,
-        influences=found.influences[:, order],
-        direction=direction[order],
-        eigenvalues=found.eigenvalues[::-1].copy(),
-        damping=found.damping.added,
-        rank=found.rank,
-        loss="squared" if task == "regression" else "log_loss",
-        solver=found.solver,
-        damping_reason=found.damping.reason,
-        penalty=penalty,
-        penalty_weight=penalty_weight,
-        notes=tuple(notes),
-    )
-
-
-def _pvalue(value: float, null: Floats) -> float:
-    if not len(null):
-        return float("nan")
-    return pvalue(value, null) if np.isfinite(value) else 1.0
+    return result_of(data, solution, columns, order, target.task, penalty, penalty_weight)
 
 
 def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
@@ -293,6 +256,15 @@ def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
     return head, True
 
 
+def _outputs(head: Any, data: Environments) -> int | None:
+    """How many numbers the head gives per row, if there is one."""
+    if head is None or isinstance(head, LinearHead):
+        return None if head is None else head.n_outputs
+    from invariscope.criteria.influence.torch_autograd import outputs_of
+
+    return outputs_of(head, data)
+
+
 def _written_out(data: Environments, target: Target, exact: bool) -> tuple[Environments, Target]:
     """Rows as often as their weight says: halves of environments, and penalties of deals, are made of single rows."""
     assert data.weight is not None
@@ -304,7 +276,7 @@ def _written_out(data: Environments, target: Target, exact: bool) -> tuple[Envir
     return data.written_out(counts), replace(target, values=np.repeat(target.values, counts, axis=0))
 
 
-def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments, several: int | None) -> Target:
+def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments) -> Target:
     """Check a given head against the data; a two-class head may have one score or two."""
     if head is None:
         return target
@@ -312,7 +284,7 @@ def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments,
         raise InputError(f"the head has {head.n_features} weights but the representation has {data.X.shape[1]} columns")
     if target.task == "binary" and head.n_outputs == 2:
         return replace(target, task="multiclass")
-    expected = several or loss_of(target).n_scores
+    expected = loss_of(target).n_scores
     if head.n_outputs != expected:
         raise InputError(f"the head has {head.n_outputs} outputs but the target needs {expected}")
     return target

@@ -72,8 +72,9 @@ class PenalisedShuffles:
         live = values > 1e-14 * values[-1]
         root, middle = vectors[:, live] * np.sqrt(values[live]), (mean.reshape(parts, -1) @ basis).ravel()
         groups, size = len(sizes), basis.shape[1]
-        found = np.empty(shuffles)
+        shuffled = np.empty(shuffles)
         for batch in batches(shuffles, NUMBERS // (4 * groups * len(root))):
+            # means of groups dealt without replacement: N(0, S / n_j) less their pooled mean, about the mean of all
             draws = rng.standard_normal((batch.stop - batch.start, groups, root.shape[1])) / np.sqrt(sizes)[:, None]
             draws -= np.einsum("j,bjr->br", sizes / sizes.sum(), draws)[:, None]
             joint = draws @ root.T + middle
@@ -81,11 +82,12 @@ class PenalisedShuffles:
             means = Means(nothing, nothing, joint[..., :size], joint[..., -size:])
             gradient = penalty.by_environment(means, sizes).gradient
             update, signs = penalty.low_rank(means, sizes)
+            # (K + Σ_j ± u_j u_jᵀ)⁻¹ g = K⁻¹g − K⁻¹U (±I + UᵀK⁻¹U)⁻¹ UᵀK⁻¹g, K diagonal in this basis (Woodbury)
             first, inner = gradient / curvature, update / curvature
             core = np.diag(signs) + np.matmul(update, np.swapaxes(inner, 1, 2))
             along = np.linalg.solve(core, np.matmul(update, np.swapaxes(first, 1, 2)))
-            found[batch] = largest_spread(first - np.matmul(np.swapaxes(along, 1, 2), inner))
-        return found
+            shuffled[batch] = largest_spread(first - np.matmul(np.swapaxes(along, 1, 2), inner))
+        return shuffled
 
     def dealt(self, shuffles: int, rng: np.random.Generator) -> Floats:
         """Rows really dealt: gradients, penalty, Hessian and damping computed anew for every deal."""
@@ -95,7 +97,7 @@ class PenalisedShuffles:
             means, hessians = self._deals(joint, batch.stop - batch.start, rng)
             vectors, signs = self.penalty.low_rank(means, self.sizes)
             vectors = vectors @ self.basis
-            hessians += np.matmul(np.swapaxes(vectors, 1, 2) * signs, vectors)
+            hessians += np.matmul(np.swapaxes(vectors, 1, 2) * signs, vectors)  # + Σ_j ± u_j u_jᵀ
             curvature, turned = np.linalg.eigh(hessians)
             curvature += self.damping.of(curvature[:, :1])
             gradient = self.penalty.by_environment(means, self.sizes).gradient @ self.basis
@@ -106,8 +108,8 @@ class PenalisedShuffles:
         """Means by group of random deals, and the Hessians in the basis without their low-rank part: (B, r, r)."""
         places = np.bincount(self.codes, minlength=len(self.sizes))
         offsets = np.concatenate([[0], np.cumsum(places)]).astype(np.intp)
-        order, found = dealt(joint, self.rows.weight, offsets, count, rng)
-        means, by_row = Means.of(found), []
+        order, group_lines = dealt(joint, self.rows.weight, offsets, count, rng)
+        means, by_row = Means.of(group_lines), []
         for part in self.penalty.coefficients(means, self.sizes):
             if part is not None:
                 weights = np.empty(order.shape)
@@ -127,7 +129,7 @@ class PenalisedShuffles:
         _, hessians = self._deals(joint, max(1, min(TRIALS, 4 * OUTER // self.rows.size**2)), rng)
         curvature, turned = np.linalg.eigh(expected)
         size = np.abs(curvature + self.damping.of(curvature[0]))
-        root = turned / np.sqrt(np.maximum(size, 1e-12 * size.max()))
+        root = turned / np.sqrt(np.maximum(size, 1e-12 * size.max()))  # ‖K^{−½} (H_deal − K) K^{−½}‖₂, mean over deals
         return float(np.abs(np.linalg.eigvalsh(root.T @ (hessians - expected) @ root)).max(axis=1).mean())
 
     def _expected(self) -> Floats:

@@ -7,19 +7,20 @@ derivatives, plus a matrix of low rank made of the groups' gradients.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from invariscope.criteria.influence.row_derivatives import Means, RowDerivatives, group_means
 from invariscope.errors import InputError
+from invariscope.heads.newton import newton
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 
 PENALTIES = ("irm", "irm_split", "vrex")
 WARM_UP = (1e-3, 1e-2, 1e-1, 1.0)  # of the penalty's weight: each optimum is the start of the next
 MAX_STEPS = 200
-TOLERANCE = 1e-14  # of the objective: what one more step could still gain
+PENALISED_TOLERANCE = 1e-14  # of the objective: what one more step could still gain
 
 
 @dataclass(frozen=True)
@@ -159,35 +160,24 @@ def fit_penalised(
 ) -> tuple[Floats, bool]:
     """The head that minimises the penalised objective, from the ERM head on, under growing weights; and whether
     it got there. IRM's objective is not convex: this is the minimum that continues the ERM head."""
-    reached = True
+    reached, stack = True, theta[None]
     for share in WARM_UP:
-        theta, reached = _newton(rows, theta, Penalty(penalty.name, share * penalty.strength), codes, sizes)
-    return theta, reached
+        weaker = replace(penalty, strength=share * penalty.strength)
+
+        def objective(stack: Floats, penalty: Penalty = weaker) -> tuple[Floats, Floats, Floats]:
+            hessian, means = penalised_hessian(rows, stack[0], penalty, codes, sizes)
+            value, gradient = penalty.objective(means, sizes)
+            return np.array([value]), gradient[None], hessian[None]
+
+        stack, reached = newton(
+            objective, _newton_step, stack, floor=-np.inf, tolerance=PENALISED_TOLERANCE, max_steps=MAX_STEPS
+        )
+    return stack[0], reached
 
 
-def _newton(
-    rows: RowDerivatives, theta: Floats, penalty: Penalty, codes: Integers, sizes: Floats
-) -> tuple[Floats, bool]:
-    """Newton steps on |H|, its negative curvatures turned round, with halving."""
-    for _ in range(MAX_STEPS):
-        hessian, means = penalised_hessian(rows, theta, penalty, codes, sizes)
-        value, gradient = penalty.objective(means, sizes)
-        curvature, vectors = np.linalg.eigh(hessian)
-        curvature = np.abs(curvature)
-        live = curvature > 1e-12 * curvature.max()
-        along = vectors[:, live].T @ gradient
-        step = vectors[:, live] @ (along / curvature[live])
-        gain = float(along @ (along / curvature[live])) / 2
-        if gain <= TOLERANCE * abs(value):
-            return theta, True
-        length = 1.0
-        while length > 1e-10:
-            moved = theta - length * step
-            found = penalty.objective(group_means(rows, moved, codes, len(sizes)), sizes)[0]
-            if found < value - 0.1 * length * gain:
-                break
-            length /= 2
-        else:  # rounding error is all that is left
-            return theta, gain <= 1e-8 * abs(value)
-        theta = moved
-    return theta, False
+def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
+    """|H|⁺ g: negative curvatures turned round, so that every step goes down."""
+    curvature, vectors = np.linalg.eigh(hessian[0])
+    curvature = np.abs(curvature)
+    live = curvature > 1e-12 * curvature.max()
+    return np.asarray((vectors[:, live] @ (vectors[:, live].T @ gradient[0] / curvature[live]))[None])

@@ -1,8 +1,5 @@
 """What the influence index needs to know of every row under a linear head: loss, slope, their first and second
-derivatives in the head's parameters, in closed form.
-
-The slope of a row is d/dt loss(t · scores) at t = 1, that is Σ_k s_k ∂loss/∂s_k: IRM's penalty is made of its means.
-"""
+derivatives in the head's parameters, in closed form (see :mod:`invariscope.heads.losses` for those in the scores)."""
 
 from __future__ import annotations
 
@@ -11,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_algebra import spectrum
-from invariscope.heads.losses import score_rows
+from invariscope.heads.losses import Loss, score_rows
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
@@ -61,11 +57,11 @@ class LinearRows:
     Parameters are score after score, the intercept (if there is one) before the weights.
     """
 
-    def __init__(self, data: Environments, kind: str, targets: Floats, outputs: int, *, intercept: bool = True) -> None:
-        self.data, self.kind, self.targets, self.outputs, self.intercept = data, kind, targets, outputs, intercept
+    def __init__(self, data: Environments, loss: Loss, targets: Floats, *, intercept: bool = True) -> None:
+        self.data, self.loss, self.targets, self.intercept = data, loss, targets, intercept
+        self.outputs, self.reported = loss.n_scores, loss.reported
         self.width = data.blocks.width - (not intercept)
-        self.size = outputs * self.width
-        self.reported = 2.0 if kind == "squared" else 1.0
+        self.size = self.outputs * self.width
         self.weight = np.ones(len(data.X)) if data.weight is None else data.weight
 
     def designs(self) -> Iterator[tuple[slice, Floats]]:
@@ -75,16 +71,16 @@ class LinearRows:
 
     def joint(self, theta: Floats, slopes: bool = True) -> Iterator[tuple[slice, Floats]]:
         for block, design in self.designs():
-            loss, residual, slope, slope_residual = first_order(
-                self.kind, design @ theta.reshape(self.outputs, -1).T, self.targets[block]
-            )
+            scores, y = design @ theta.reshape(self.outputs, -1).T, self.targets[block]
+            residual = self.loss.residual(scores, y)
             if not slopes:
                 yield block, score_rows(design, residual)
                 continue
             out = np.empty((len(design), 2 * self.size + 2))
+            slope, slope_residual = self.loss.slope(scores, y)
             score_rows(design, residual, out[:, : self.size])
             score_rows(design, slope_residual, out[:, self.size : -2])
-            out[:, -2], out[:, -1] = loss, slope
+            out[:, -2], out[:, -1] = self.loss.value(scores, y), slope
             yield block, out
 
     def hessians(self, theta: Floats, on_loss: Floats, on_slope: Floats | None = None) -> Floats:
@@ -99,7 +95,7 @@ class LinearRows:
                 x = design[part]
                 # one product for all shuffles: weights (B, rows) times outer products of rows (rows, p²)
                 outer = None if count == 1 else np.einsum("ip,iq->ipq", x, x).reshape(len(x), -1)
-                for (k, j), curvature, slope_curvature in second_order(self.kind, scores[part]):
+                for (k, j), curvature, slope_curvature in self.loss.curvatures(scores[part]):
                     weights = on_loss[:, rows] * curvature
                     if on_slope is not None:
                         weights = weights + on_slope[:, rows] * slope_curvature
@@ -112,60 +108,6 @@ class LinearRows:
                 out[k, j] = out[j, k]
         blocks = out.reshape(self.outputs, self.outputs, count, width, width)
         return np.ascontiguousarray(blocks.transpose(2, 0, 3, 1, 4)).reshape(count, self.size, self.size)
-
-
-def first_order(kind: str, scores: Floats, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Loss (n,), its derivative in the scores (n, K), slope (n,), its derivative in the scores (n, K)."""
-    if kind == "squared":
-        residual = scores - y.reshape(scores.shape)
-        return 0.5 * (residual**2).sum(axis=1), residual, (scores * residual).sum(axis=1), scores + residual
-    if kind == "logistic":
-        s, p = scores[:, 0], expit(scores)
-        residual = p - y[:, None]
-        return np.logaddexp(0.0, s) - y * s, residual, s * residual[:, 0], residual + p * (1.0 - p) * scores
-    places, codes = np.arange(len(scores)), y.astype(np.intp)
-    p = softmax(scores, axis=1)
-    mean = np.einsum("nk,nk->n", p, scores)
-    residual, slope_residual = p.copy(), p * (1.0 + scores - mean[:, None])
-    residual[places, codes] -= 1.0
-    slope_residual[places, codes] -= 1.0
-    top = scores.max(axis=1)
-    normaliser = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-    chosen = scores[places, codes]
-    return normaliser - chosen, residual, mean - chosen, slope_residual
-
-
-def second_order(kind: str, scores: Floats) -> Iterator[tuple[tuple[int, int], Any, Any]]:
-    """Second derivatives of loss and slope in scores k <= j, (n,) or one number each; pairs that are 0 are left out."""
-    outputs = scores.shape[1]
-    if kind == "squared":
-        for k in range(outputs):
-            yield (k, k), 1.0, 2.0
-        return
-    if kind == "logistic":
-        p = expit(scores[:, 0])
-        curvature = p * (1.0 - p)
-        yield (0, 0), curvature, curvature * (2.0 + scores[:, 0] * (1.0 - 2.0 * p))
-        return
-    p = softmax(scores, axis=1)
-    u = p * (1.0 + scores - np.einsum("nk,nk->n", p, scores)[:, None])
-    for k in range(outputs):
-        for j in range(k, outputs):
-            curvature, slope_curvature = -p[:, k] * p[:, j], -u[:, k] * p[:, j] - p[:, k] * u[:, j]
-            if k == j:
-                curvature, slope_curvature = curvature + p[:, k], slope_curvature + p[:, k] + u[:, k]
-            yield (k, j), curvature, slope_curvature
-
-
-def curved(kind: str, scores: Floats, along: Floats) -> Floats:
-    """Curvature of the loss in the scores times directions ``along`` (n, r, K)."""
-    if kind == "squared":
-        return along
-    if kind == "logistic":
-        p = expit(scores)
-        return np.asarray((p * (1.0 - p))[:, None] * along)
-    p = softmax(scores, axis=1)[:, None]
-    return np.asarray(p * (along - (p * along).sum(axis=2, keepdims=True)))
 
 
 def group_means(rows: RowDerivatives, theta: Floats, codes: Integers, count: int) -> Means:

@@ -12,9 +12,10 @@ import numpy as np
 
 from invariscope.criteria.influence.conjugate import conjugate_gradients
 from invariscope.criteria.influence.damping import NULL_SPACE, choose_damping
-from invariscope.criteria.influence.dense import Found
-from invariscope.criteria.influence.row_derivatives import LinearRows, curved, first_order, second_order
+from invariscope.criteria.influence.row_derivatives import LinearRows
 from invariscope.criteria.influence.shuffles import largest_spread, spectral_shuffles
+from invariscope.criteria.influence.solution import Options, Solution
+from invariscope.heads.linear_algebra import largest_eigenvalue
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
@@ -23,7 +24,7 @@ POWERS = 3  # times they are turned towards them
 PROBES = 12  # further vectors, for what those leave out
 POWER_STEPS = 15  # for the largest eigenvalue, to well below a per cent
 DEALS = 10  # exact shuffles at a time
-TOLERANCE = 1e-6  # of the right-hand side, in the norm of the inverse
+SOLVE_TOLERANCE = 1e-6  # of the right-hand side, in the norm of the inverse
 SKETCH_TOLERANCE = 1e-3  # where thousandths do not matter
 
 
@@ -39,12 +40,12 @@ class Kronecker:
         scores_curvature, moment, whole = np.zeros((outputs, outputs)), np.zeros((width, width)), 0.0
         for block, design, scores, weight in self._blocks():
             of_row = np.zeros(len(block))
-            for (k, j), curvature, _ in second_order(rows.kind, scores):
-                found = np.broadcast_to(curvature, len(block))
-                scores_curvature[k, j] += weight @ found
-                of_row = of_row + found if k == j else of_row
+            for (k, j), curvature, _ in rows.loss.curvatures(scores):
+                of_pair = np.broadcast_to(curvature, len(block))
+                scores_curvature[k, j] += weight @ of_pair
+                of_row = of_row + of_pair if k == j else of_row
             weighted = weight * of_row
-            moment += design.T @ (weighted[:, None] * design)
+            moment += design.T @ (weighted[:, None] * design)  # Σ w tr(C) z zᵀ
             whole += float(weighted.sum())
         upper = np.triu(scores_curvature, 1)
         self.of_scores, self.score_basis = np.linalg.eigh((scores_curvature + upper.T) / self.total)
@@ -60,7 +61,7 @@ class Kronecker:
 
     def turned(self, vectors: Floats) -> Floats:
         """Into the basis of A's and B's eigenvectors."""
-        return np.asarray(self.score_basis.T @ vectors @ self.row_basis)
+        return np.asarray(self.score_basis.T @ vectors @ self.row_basis)  # Uᵀ V W, A = U α Uᵀ, B = W β Wᵀ
 
     def solve(self, vectors: Floats, damping: float) -> Floats:
         """(A ⊗ B + damping)⁻¹ on the directions that have curvature."""
@@ -73,7 +74,8 @@ class Kronecker:
         out, flat = np.zeros((width, count * outputs)), vectors.reshape(count * outputs, width)
         for _, design, scores, weight in self._blocks():
             along = (design @ flat.T).reshape(len(design), count, outputs)
-            bent = curved(self.rows.kind, scores, along) * weight[:, None, None]
+            # H v = (1/n) Σ w (C V z) zᵀ
+            bent = self.rows.loss.curved(scores, along) * weight[:, None, None]
             out += design.T @ bent.reshape(len(design), -1)
         return np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
 
@@ -83,30 +85,26 @@ class Kronecker:
         out, mean = np.zeros((width, count * outputs)), np.zeros((outputs, width))
         flat = vectors.reshape(count * outputs, width)
         for places, design, scores, weight in self._blocks():
-            residual = first_order(self.rows.kind, scores, self.rows.targets[places])[1]
+            residual = self.rows.loss.residual(scores, self.rows.targets[places])
             along = (design @ flat.T).reshape(len(design), count, outputs)
             inner = np.matmul(along, residual[:, :, None]) * weight[:, None, None]  # (b, r, 1): gradient · vector
             out += design.T @ (inner * residual[:, None, :]).reshape(len(design), -1)
             mean += (weight[:, None] * residual).T @ design
         mean /= self.total
         image = np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
+        # (1/n) Σ w g (gᵀ v) − ḡ (ḡᵀ v)
         return np.asarray(image - np.einsum("rkp,kp->r", vectors, mean)[:, None, None] * mean)
 
     def largest(self) -> float:
         """The largest eigenvalue of the true Hessian, by power iteration from that of A ⊗ B."""
-        vector = np.outer(self.score_basis[:, -1], self.row_basis[:, -1])[None]
-        value = 0.0
-        for _ in range(POWER_STEPS):
-            image = self.times(vector)
-            value = float(np.linalg.norm(image))
-            vector = image / value
-        return value
+        start = np.outer(self.score_basis[:, -1], self.row_basis[:, -1])[None]
+        return largest_eigenvalue(self.times, start, POWER_STEPS)
 
     def gradients(self, deals: Floats) -> Floats:
         """Mean gradients over groups, whose rows and weights are lines of ``deals`` (r, n): (r, K, p)."""
         out = np.zeros((len(deals), self.rows.outputs, self.rows.width))
         for places, design, scores, weight in self._blocks():
-            residual = first_order(self.rows.kind, scores, self.rows.targets[places])[1]
+            residual = self.rows.loss.residual(scores, self.rows.targets[places])
             member = deals[:, places] * weight
             for k in range(self.rows.outputs):
                 out[:, k] += (member * residual[:, k]) @ design
@@ -138,17 +136,19 @@ class Kronecker:
             start = self.solve(self.covariance_times(self.solve(start, damping)), damping)
             start = np.linalg.qr(start.reshape(leading, -1).T)[0].T.reshape(start.shape)
         draws[:leading] = start
+        # T Ω = H⁻¹ S H⁻¹ Ω
         half = self.inverse_times(draws, damping, SKETCH_TOLERANCE)[0]
         image = self.inverse_times(self.covariance_times(half), damping, SKETCH_TOLERANCE)[0]
         draws, image = draws.reshape(count, -1), image.reshape(count, -1)
-        inner = draws[:leading] @ image[:leading].T
+        inner = draws[:leading] @ image[:leading].T  # Ωᵀ T Ω
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        kept = values > 1e-8 * values[-1]
-        factor = image[:leading].T @ (vectors[:, kept] / np.sqrt(values[kept]))  # N = factor factorᵀ
+        clear = values > 1e-8 * values[-1]
+        factor = image[:leading].T @ (vectors[:, clear] / np.sqrt(values[clear]))  # N = factor factorᵀ
         spectrum = np.linalg.eigvalsh(factor.T @ factor)[::-1]
         if leading == live:
             return spectrum, 0.0, 0.0
         probes = draws[leading:]
+        # tr(T − N) ≈ mean of ωᵀ (T − N) ω, ‖T − N‖² ≈ mean of ‖(T − N) ω‖²
         missed = image[leading:] - (probes @ factor) @ factor.T
         rest = max(float(np.einsum("ri,ri->", probes, missed)) / PROBES, 0.0)
         bounds = (rest**2 / (live - leading), rest * float(spectrum[-1]))
@@ -159,35 +159,32 @@ def structured(
     rows: LinearRows,
     theta: Floats,
     data: Environments,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-) -> Found:
+    options: Options,
+) -> Solution:
     """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
     kronecker = Kronecker(rows, theta)
     spectrum = np.sort(kronecker.eigenvalues, axis=None)
     total, largest = float(spectrum.sum()), kronecker.largest()
     # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
     spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)
-    chosen = choose_damping(damping, spectrum, spectrum, float(data.rows.sum()))
+    chosen = choose_damping(options.damping, spectrum, spectrum, float(data.rows.sum()))
     m, added = len(data), chosen.added
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
-    influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, TOLERANCE)
-    if exact:
-        null = np.empty(shuffles)
-        for start in range(0, shuffles, DEALS):
-            size = min(DEALS, shuffles - start)
-            codes = rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
+    influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, SOLVE_TOLERANCE)
+    if options.exact:
+        null = np.empty(options.shuffles)
+        for start in range(0, options.shuffles, DEALS):
+            size = min(DEALS, options.shuffles - start)
+            codes = options.rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
             dealt = (codes[:, None, :] == np.arange(m)[:, None]).reshape(size * m, -1).astype(np.float64)
             pulled = kronecker.inverse_times(kronecker.gradients(dealt), added, SKETCH_TOLERANCE)[0]
             null[start : start + size] = largest_spread(pulled.reshape(size, m, -1))
     else:
-        null = spectral_shuffles(*kronecker.row_spectrum(added, rng), data.rows, shuffles, rng)
+        null = spectral_shuffles(*kronecker.row_spectrum(added, options.rng), data.rows, options.shuffles, options.rng)
     chosen.notes.append(
         f"The Hessian of {rows.size:,} parameters was taken as a product of {rows.outputs} x {rows.outputs} and "
         f"{rows.width:,} x {rows.width:,} matrices (from it are eigenvalues, all but the largest, and damping), and "
         f"influences were made exact by {steps} steps of conjugate gradients (relative residual {residual:.1g})."
     )
     live = int(kronecker.live.sum())
-    return Found(-influences.reshape(m, -1), null, spectrum, live, chosen, "kronecker")
+    return Solution(-influences.reshape(m, -1), null, spectrum, live, chosen, "kronecker")

@@ -1,10 +1,9 @@
-"""Influence on the parameters of a torch module, by automatic differentiation. Only imported where torch is there."""
+"""What the influence index needs to know of every row under a torch module, by automatic differentiation."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,17 +11,24 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vjp, vmap
 
-from invariscope.criteria.influence.dense import LARGEST_DENSE, dense, dense_penalised, known_of
-from invariscope.criteria.influence.penalties import penalty_of
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import probabilities, row_losses, target_columns
-from invariscope.results import InfluenceResult
+from invariscope.heads.torch_losses import row_losses, slopes, target_columns
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 
 NUMBERS = int(2e7)  # in the per-row gradients, or the columns of the Hessian, computed at a time
+
+
+def outputs_of(module: torch.nn.Module, data: Environments) -> int:
+    """How many numbers the module gives per row."""
+    rows = torch.tensor(np.asarray(data.X[:2]), dtype=torch.float64)
+    try:
+        with torch.no_grad():
+            scores = copy.deepcopy(module).cpu().eval().double()(rows)
+    except RuntimeError as error:
+        raise InputError(f"the head cannot read rows of {rows.shape[1]} columns: {error}") from error
+    return int(scores.reshape(len(rows), -1).shape[1])
 
 
 class ModuleRows:
@@ -39,25 +45,13 @@ class ModuleRows:
         self.reported = 2.0 if self.task == "regression" else 1.0
         self.weight = np.ones(len(data.X)) if data.weight is None else data.weight
         self.theta = torch.cat([value.reshape(-1) for value in self.parameters.values()])
-        outputs = self._checked_outputs(target)
+        outputs = _checked_outputs(module, data, target)
         if self.task == "binary" and outputs == 2:
             self.task = "multiclass"
         self.targets = torch.tensor(target.values, dtype=torch.float64)
         self.columns = (
             self.targets if target.values.ndim == 2 else target_columns(self.targets, self.task, outputs, torch.float64)
         )
-
-    def _checked_outputs(self, target: Target) -> int:
-        try:
-            found = self.scores(self.theta, self.inputs[:2])
-        except RuntimeError as error:
-            raise InputError(f"the head cannot read rows of {self.inputs.shape[1]} columns: {error}") from error
-        outputs = int(found.shape[1])
-        expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
-        allowed = {1, 2} if target.task == "binary" else {expected}
-        if outputs not in allowed:
-            raise InputError(f"the head has {outputs} outputs but the target needs {expected}")
-        return outputs
 
     def names(self) -> tuple[str, ...]:
         """Every single parameter: "0.weight[3, 1]"."""
@@ -74,8 +68,8 @@ class ModuleRows:
         for name, value in self.parameters.items():
             parts[name] = theta[start : start + value.numel()].reshape(value.shape)
             start += value.numel()
-        found: Tensor = functional_call(self.module, parts, (inputs,))
-        return found.reshape(len(inputs), -1)
+        scores: Tensor = functional_call(self.module, parts, (inputs,))
+        return scores.reshape(len(inputs), -1)
 
     def losses(self, theta: Tensor, inputs: Tensor, columns: Tensor) -> Tensor:
         """Loss of every row, in units in which the squared loss is ½ (s − y)²: (n,)."""
@@ -86,9 +80,7 @@ class ModuleRows:
 
     def slopes(self, theta: Tensor, inputs: Tensor, columns: Tensor) -> Tensor:
         """Derivative of every row's loss in a factor on its scores: (n,)."""
-        scores = self.scores(theta, inputs)
-        predicted = scores if self.task == "regression" else probabilities(scores, self.task)
-        return (scores * (predicted - columns)).sum(dim=1)
+        return slopes(self.scores(theta, inputs), columns, self.task)
 
     # --- what the closed forms do as well -----------------------------------------------------------------------------
     def joint(self, theta: Floats, slopes: bool = True) -> Iterator[tuple[slice, Floats]]:
@@ -112,8 +104,10 @@ class ModuleRows:
         second = None if on_slope is None else torch.tensor(np.ascontiguousarray(on_slope))
 
         def total(vector: Tensor, place: int) -> Tensor:
-            found = first[place] @ self.losses(vector, self.inputs, self.columns)
-            return found if second is None else found + second[place] @ self.slopes(vector, self.inputs, self.columns)
+            weighted = first[place] @ self.losses(vector, self.inputs, self.columns)
+            if second is not None:
+                weighted = weighted + second[place] @ self.slopes(vector, self.inputs, self.columns)
+            return weighted
 
         point, chunk = torch.tensor(theta), max(1, NUMBERS // self.inputs.numel())
         directions = torch.eye(self.size, dtype=torch.float64)
@@ -126,41 +120,10 @@ class ModuleRows:
         return np.stack([hessian(place) for place in range(len(on_loss))])
 
 
-def measured_network(
-    data: Environments,
-    target: Target,
-    module: torch.nn.Module,
-    penalty: str | None,
-    penalty_weight: float,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-    solver: str,
-) -> InfluenceResult:
-    """The influence index of a torch module on the rows of ``data``."""
-    from invariscope.criteria.influence.influence_index import result_of
-    from invariscope.criteria.influence.torch_network import by_conjugate_gradients
-
-    rows = ModuleRows(data, target, module)
-    chosen = penalty_of(penalty, penalty_weight, rows.reported)
-    if chosen is not None and data.weight is not None:
-        raise InputError("weights under a penalty must be whole numbers where the head is a torch module")
-    if solver == "auto":
-        solver = "autograd" if rows.size <= LARGEST_DENSE else "cg"
-    if solver == "autograd" and rows.size > LARGEST_DENSE:
-        raise InputError(
-            f"the head has {rows.size:,} parameters, and a whole Hessian is only computed up to {LARGEST_DENSE:,}: "
-            'give the top model alone and its features as Z, or use solver="cg"'
-        )
-    theta = rows.theta.numpy()
-    with one_blas_thread():
-        if solver == "cg":
-            found = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), damping, shuffles, exact, rng)
-        elif chosen is None:
-            found = dense(rows, theta, data, known_of(rows, theta, data), damping, shuffles, exact, rng)
-        else:
-            found = dense_penalised(rows, theta, data, chosen, damping, shuffles, exact, rng)
-    if solver == "autograd":
-        found = replace(found, solver="autograd")
-    return result_of(data, found, rows.names(), slice(None), rows.task, penalty, float(penalty_weight))
+def _checked_outputs(module: torch.nn.Module, data: Environments, target: Target) -> int:
+    outputs = outputs_of(module, data)
+    expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
+    allowed = {1, 2} if target.task == "binary" else {expected}
+    if outputs not in allowed:
+        raise InputError(f"the head has {outputs} outputs but the target needs {expected}")
+    return outputs

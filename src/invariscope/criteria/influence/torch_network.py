@@ -1,8 +1,12 @@
-"""Influence on all parameters of a whole network: Hessian-vector products and conjugate gradients."""
+"""Influence on the parameters of a torch module; of whole networks by Hessian-vector products and conjugate gradients.
+
+Only imported where torch is there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,17 +15,22 @@ from torch.func import grad, vjp, vmap
 
 from invariscope.criteria.influence.conjugate import NegativeCurvatureError, conjugate_gradients
 from invariscope.criteria.influence.damping import Damping, given_damping
-from invariscope.criteria.influence.dense import Found
+from invariscope.criteria.influence.dense import LARGEST_DENSE, dense, dense_penalised, known_of
+from invariscope.criteria.influence.penalties import penalty_of
 from invariscope.criteria.influence.shuffles import largest_spread
+from invariscope.criteria.influence.solution import Options, Solution, result_of
 from invariscope.criteria.influence.torch_autograd import ModuleRows
 from invariscope.errors import InputError
-from invariscope.objectives.irm import irm_penalty
+from invariscope.heads.linear_algebra import largest_eigenvalue
+from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
+from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target
 
 SHUFFLES = 19  # each costs a solve per environment
-TOLERANCE = 1e-3  # of the right-hand side
-MAX_STEPS = 200
+CG_TOLERANCE = 1e-3  # of the right-hand side
+MAX_CG_STEPS = 200
 POWER_STEPS = 30
 DAMPING = 1e-2  # of the largest curvature: the spectrum of a whole network cannot be seen
 GROWTH = 4.0  # of the damping where negative curvature is met
@@ -30,11 +39,45 @@ ATTEMPTS = 10
 Objective = Callable[[Tensor], Tensor]
 
 
+def measured_network(
+    data: Environments,
+    target: Target,
+    module: torch.nn.Module,
+    penalty: str | None,
+    penalty_weight: float,
+    options: Options,
+    solver: str,
+) -> InfluenceResult:
+    """The influence index of a torch module on the rows of ``data``."""
+    rows = ModuleRows(data, target, module)
+    chosen = penalty_of(penalty, penalty_weight, rows.reported)
+    if chosen is not None and data.weight is not None:
+        raise InputError("weights under a penalty must be whole numbers where the head is a torch module")
+    if solver == "auto":
+        solver = "autograd" if rows.size <= LARGEST_DENSE else "cg"
+    if solver == "autograd" and rows.size > LARGEST_DENSE:
+        raise InputError(
+            f"the head has {rows.size:,} parameters, and a whole Hessian is only computed up to {LARGEST_DENSE:,}: "
+            'give the top model alone and its features as Z, or use solver="cg"'
+        )
+    theta = rows.theta.numpy()
+    with one_blas_thread():
+        if solver == "cg":
+            solution = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), options)
+        elif chosen is None:
+            solution = dense(rows, theta, data, known_of(rows, theta, data), options)
+        else:
+            solution = dense_penalised(rows, theta, data, chosen, options)
+    if solver == "autograd":
+        solution = replace(solution, solver="autograd")
+    return result_of(data, solution, rows.names(), slice(None), rows.task, penalty, float(penalty_weight))
+
+
 def objective_of(
     rows: ModuleRows, data: Environments, penalty: str | None, weight: float
 ) -> Callable[[Tensor], Tensor]:
-    """The training objective as a function of the flat parameters, its penalty from :mod:`invariscope.objectives`; in
-    units in which the squared loss is ½ (s − y)². Without a penalty, the pooled mean loss."""
+    """The training objective as a function of the flat parameters, with the penalties of :class:`Penalty`; in units in
+    which the squared loss is ½ (s − y)². Without a penalty, the pooled mean loss."""
     counts = torch.tensor(rows.weight)
     runs = [slice(int(a), int(b)) for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
 
@@ -45,30 +88,18 @@ def objective_of(
         risks = torch.stack([losses[run].mean() for run in runs])
         if penalty == "vrex":
             return risks.mean() + weight * rows.reported * risks.var(correction=0)
-        if rows.targets.ndim == 2:  # the objectives take one number per row
-            slopes = rows.slopes(theta, rows.inputs, rows.columns)
-            halves = [slice(0, None, 2), slice(1, None, 2)] if penalty == "irm_split" else [slice(None), slice(None)]
-            means = torch.stack([torch.stack([slopes[run][half].mean() for half in halves]) for run in runs])
-            return risks.mean() + weight * rows.reported * means.prod(dim=1).mean()
-        scores = rows.scores(theta, rows.inputs)
-        given = [rows.targets[run] for run in runs]
-        form = "split" if penalty == "irm_split" else "square"
-        found = irm_penalty([scores[run] for run in runs], given, task=rows.task, form=form)
-        return risks.mean() + weight * found / rows.reported
+        slopes = rows.slopes(theta, rows.inputs, rows.columns)
+        halves = [slice(0, None, 2), slice(1, None, 2)] if penalty == "irm_split" else [slice(None), slice(None)]
+        # IRM: (1/m) Σ_e D_e' D_e'', D the mean slopes of the even and of the odd rows, or both times of all
+        means = torch.stack([torch.stack([slopes[run][half].mean() for half in halves]) for run in runs])
+        return risks.mean() + weight * rows.reported * means.prod(dim=1).mean()
 
     return objective
 
 
 def by_conjugate_gradients(
-    rows: ModuleRows,
-    data: Environments,
-    penalty: str | None,
-    weight: float,
-    damping: float | str,
-    shuffles: int,
-    exact: bool,
-    rng: np.random.Generator,
-) -> Found:
+    rows: ModuleRows, data: Environments, penalty: str | None, weight: float, options: Options
+) -> Solution:
     """Influences of the environments and of a few deals, with Hessian-vector products only.
 
     A network that was not trained to a minimum has negative curvature; where conjugate gradients meet it, damping is
@@ -80,37 +111,21 @@ def by_conjugate_gradients(
 
     def times(vectors: Floats) -> Floats:
         # one after the other: rows are many, vectors few, and memory is that of one pass
-        found: Tensor = vmap(lambda vector: back(vector)[0], chunk_size=1)(torch.tensor(vectors))
-        return found.numpy()
+        products: Tensor = vmap(lambda vector: back(vector)[0], chunk_size=1)(torch.tensor(vectors))
+        return products.numpy()
 
     notes = []
-    wanted = shuffles if exact else min(shuffles, SHUFFLES)
-    if wanted < shuffles:
+    deals = options.shuffles if options.exact else min(options.shuffles, SHUFFLES)
+    if deals < options.shuffles:
         notes.append(
-            f"{wanted} shuffles were dealt instead of {shuffles}, since each costs a solve: exact=True deals them all."
+            f"{deals} shuffles were dealt instead of {options.shuffles}, since each costs a solve: exact=True deals "
+            "them all."
         )
-    largest = _largest_curvature(times, rows.size, rng)
-    automatic = damping == "auto"
-    added = DAMPING * largest if automatic else given_damping(damping)
-    gradients = _mean_gradients(rows, data, wanted, rng)
-    lowest = 0.0
-    for _ in range(ATTEMPTS):
-        try:
-            solved, residual, steps = conjugate_gradients(
-                lambda stack, added=added: times(stack) + added * stack,  # type: ignore[misc]
-                gradients,
-                lambda stack: stack,
-                TOLERANCE,
-                MAX_STEPS,
-            )
-            break
-        except NegativeCurvatureError as met:
-            if not automatic:
-                raise
-            lowest = min(lowest, met.curvature - added)
-            added = max(GROWTH * added, 1.5 * (added - met.curvature))
-    else:
-        raise InputError("the Hessian stays indefinite however much is added: train the network further")
+    largest = largest_eigenvalue(times, options.rng.standard_normal((1, rows.size)), POWER_STEPS)
+    automatic = options.damping == "auto"
+    start = DAMPING * largest if automatic else given_damping(options.damping)
+    gradients = _mean_gradients(rows, data, deals, options.rng)
+    solved, residual, steps, added, lowest = _damped_solve(times, gradients, start, automatic)
     reason = f"given, {added / largest:.2g} of the largest curvature"
     if automatic:
         reason = f"{added / largest:.2%} of the largest curvature"
@@ -119,22 +134,33 @@ def by_conjugate_gradients(
         notes.append(f"Damping {added:.3g} ({reason}) was added to the Hessian.")
     notes.append(
         f"Influences on {rows.size:,} parameters by {steps} steps of conjugate gradients; largest relative residual "
-        f"{residual:.1g}{'' if residual <= TOLERANCE else ': not solved, so damp more'}."
+        f"{residual:.1g}{'' if residual <= CG_TOLERANCE else ': not solved, so damp more'}."
     )
-    by_deal = solved.reshape(1 + wanted, len(data), -1)
+    by_deal = solved.reshape(1 + deals, len(data), -1)
     eigenvalues = np.array([largest])
     chosen = Damping(added, added, -np.inf, reason, notes)
-    return Found(-by_deal[0], largest_spread(by_deal[1:]), eigenvalues, rows.size, chosen, "cg")
+    return Solution(-by_deal[0], largest_spread(by_deal[1:]), eigenvalues, rows.size, chosen, "cg")
 
 
-def _largest_curvature(times: Callable[[Floats], Floats], size: int, rng: np.random.Generator) -> float:
-    vector, value = rng.standard_normal((1, size)), 0.0
-    for _ in range(POWER_STEPS):
-        vector = vector / np.linalg.norm(vector)
-        image = times(vector)
-        value = float(np.linalg.norm(image))
-        vector = image
-    return value
+def _damped_solve(
+    times: Callable[[Floats], Floats], gradients: Floats, added: float, automatic: bool
+) -> tuple[Floats, float, int, float, float]:
+    """(H + damping)⁻¹ g: solutions, residual, steps, the damping that was enough, and the lowest curvature met."""
+    lowest = 0.0
+    for _ in range(ATTEMPTS):
+
+        def damped(stack: Floats, added: float = added) -> Floats:
+            return times(stack) + added * stack
+
+        try:
+            solutions = conjugate_gradients(damped, gradients, lambda stack: stack, CG_TOLERANCE, MAX_CG_STEPS)
+            return *solutions, added, lowest
+        except NegativeCurvatureError as met:
+            if not automatic:
+                raise
+            lowest = min(lowest, met.curvature - added)
+            added = max(GROWTH * added, 1.5 * (added - met.curvature))
+    raise InputError("the Hessian stays indefinite however much is added: train the network further")
 
 
 def _mean_gradients(rows: ModuleRows, data: Environments, deals: int, rng: np.random.Generator) -> Floats:
@@ -147,5 +173,5 @@ def _mean_gradients(rows: ModuleRows, data: Environments, deals: int, rng: np.ra
     def of_group(theta: Tensor, share: Tensor) -> Tensor:
         return share @ rows.losses(theta, rows.inputs, rows.columns)
 
-    found: Tensor = vmap(grad(of_group), in_dims=(None, 0), chunk_size=1)(rows.theta, shares)
-    return found.numpy()
+    gradients: Tensor = vmap(grad(of_group), in_dims=(None, 0), chunk_size=1)(rows.theta, shares)
+    return gradients.numpy()

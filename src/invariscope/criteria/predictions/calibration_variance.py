@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
 
 from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, TAIL, estimates, quadratic_interval
-from invariscope.criteria.predictions.risks import checked_predictions
+from invariscope.criteria.predictions.risks import predictions_for
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
@@ -87,7 +87,7 @@ def calibration_variance(
     target = target_of(data, task)
     if target.task == "regression":
         raise InputError("calibration needs classes and their probabilities: this target holds numbers")
-    cells = _cells_of(data, *_confidence_and_hits(checked_predictions(data, target), target), int(bins))
+    cells = _cells_of(data, *_confidence_and_hits(predictions_for(data, target), target), int(bins))
     observed = cells.calibration_error()
     low, centre, high = _error_interval(cells, observed)
     value = float(np.var(observed))

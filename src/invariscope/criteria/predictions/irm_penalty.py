@@ -13,7 +13,7 @@ from invariscope.criteria.predictions.environment_means import (
     few_rows_notes,
     quadratic_interval,
 )
-from invariscope.criteria.predictions.risks import CLIP, checked_predictions, log_loss_notes, refuse_overflow
+from invariscope.criteria.predictions.risks import CLIP, log_loss_notes, predictions_for, refuse_overflow
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
@@ -86,7 +86,7 @@ def irm_penalty(
         raise InputError(f'form "{form}" is unknown: use "square" or "split"')
     data = Environments.of(predictions, y, env, weight)
     target = target_of(data, task)
-    values = checked_predictions(data, target)
+    values = predictions_for(data, target)
     gradients = environment_means(data, refuse_overflow(scale_gradients(values, target), "gradient"))
     penalties = gradients.value**2
     if form == "split":

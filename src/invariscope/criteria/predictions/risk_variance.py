@@ -6,18 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.predictions.environment_means import (
-    EnvironmentMeans,
-    environment_means,
-    estimates,
-    few_rows_notes,
-    quadratic_interval,
-)
-from invariscope.criteria.predictions.risks import UNITS, checked_predictions, log_loss_notes, loss_name, row_losses
+from invariscope.criteria.predictions.environment_means import EnvironmentMeans, quadratic_interval
+from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
-from invariscope.rows.environments import Environments
-from invariscope.rows.targets import target_of
 
 
 @criterion(
@@ -72,20 +64,14 @@ def risk_variance(
     >>> round(result.per_environment["a"].value, 4)
     1.22
     """
-    data = Environments.of(predictions, y, env, weight)
-    target = target_of(data, task)
-    values, name = checked_predictions(data, target), loss_name(loss, target)
-    risks = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
-    low, high = risks.ends()
+    risks = environment_risks(predictions, y, env, task, loss, weight)
     return EnvironmentResult(
-        value=float(np.var(risks.value)),
-        interval=quadratic_interval(risks.value, risks.spread, centred=True),
-        per_environment=estimates(data.labels, risks.value, np.maximum(low, 0.0), high),
-        worst=data.labels[int(np.argmax(risks.value))],
-        unit=UNITS[name],
-        notes=_bias_notes(risks)
-        + (log_loss_notes(values, target) if name == "log_loss" else ())
-        + few_rows_notes(data),
+        value=float(np.var(risks.means.value)),
+        interval=quadratic_interval(risks.means.value, risks.means.spread, centred=True),
+        per_environment=risks.per_environment,
+        worst=risks.data.labels[risks.worst],
+        unit=risks.unit,
+        notes=_bias_notes(risks.means) + risks.notes,
     )
 
 

@@ -1,20 +1,28 @@
-"""From predictions to one loss per row: what counts as a prediction is checked here, once, for all criteria."""
+"""From predictions to one loss per row, and to one risk per environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.predictions.environment_means import (
+    EnvironmentMeans,
+    environment_means,
+    estimates,
+    few_rows_notes,
+)
 from invariscope.errors import InputError
+from invariscope.models.outputs import checked_predictions
+from invariscope.results import Estimate, Label
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target
+from invariscope.rows.targets import Target, target_of
 
 CLIP = 1e-12  # smallest probability whose logarithm is taken: log-loss of a row is at most 27.6 nats
-RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
 LARGEST = 1e150  # what can still be squared
-SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
 
 LOSSES_OF_TASK = {
     "regression": ("squared", "absolute"),
@@ -29,30 +37,41 @@ UNITS = {
 }
 
 
-def checked_predictions(data: Environments, target: Target) -> Floats:
-    """Predictions in float64: (n,) values, (n,) probabilities of the second class, or (n, K) probabilities.
+@dataclass(frozen=True)
+class EnvironmentRisks:
+    """R_e = mean loss in environment e: ``means`` with their noise, the same as estimates with 95 % intervals."""
 
-    Columns of class probabilities follow the sorted classes. Two columns for two classes become the second one.
+    data: Environments
+    means: EnvironmentMeans
+    per_environment: Mapping[Label, Estimate]
+    unit: str
+    notes: tuple[str, ...]
+
+    @property
+    def worst(self) -> int:
+        """The place of the environment with the highest risk."""
+        return int(np.argmax(self.means.value))
+
+
+def environment_risks(predictions: Any, y: Any, env: Any, task: str, loss: str, weight: Any) -> EnvironmentRisks:
+    """The risk of every environment under the loss asked for; every loss is 0 or more, and so are the intervals."""
+    data = Environments.of(predictions, y, env, weight)
+    target = target_of(data, task)
+    values, name = predictions_for(data, target), loss_name(loss, target)
+    means = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
+    low, high = means.ends()
+    per_environment = estimates(data.labels, means.value, np.maximum(low, 0.0), high)
+    clipped = log_loss_notes(values, target) if name == "log_loss" else ()
+    return EnvironmentRisks(data, means, per_environment, UNITS[name], (*clipped, *few_rows_notes(data)))
+
+
+def predictions_for(data: Environments, target: Target) -> Floats:
+    """Predictions stored as the rows' only columns: (n,) values, (n,) probabilities of the second class, or (n, K).
+
+    Columns of class probabilities follow the sorted classes.
     """
-    columns = data.X.shape[1]
-    if target.task == "regression":
-        if columns != 1:
-            raise InputError(f"predictions have {columns} columns: a numeric target needs one prediction per row")
-        return np.asarray(data.X[:, 0], dtype=np.float64)
-    expected = len(target.classes)
-    if columns != expected and not (expected == 2 and columns == 1):
-        names = ", ".join(map(str, target.classes))
-        raise InputError(
-            f'predictions have {columns} columns, but target "{data.target_name}" has {expected} classes: '
-            f"give one probability per class, in the order {names}"
-        )
-    probabilities = np.asarray(data.X, dtype=np.float64)
-    _refuse_outside_unit_interval(probabilities)
-    if columns > 1:
-        _refuse_bad_sums(probabilities)
-    if expected == 2:
-        probabilities = probabilities[:, -1]
-    return np.clip(probabilities, 0.0, 1.0)
+    values = checked_predictions(data.X, task=target.task, classes=target.classes or None, target_name=data.target_name)
+    return values[:, 1] if target.task == "binary" else values
 
 
 def loss_name(loss: str, target: Target) -> str:
@@ -126,24 +145,3 @@ _LOSSES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "log_loss": _log,
     "zero_one": _zero_one,
 }
-
-
-def _refuse_outside_unit_interval(probabilities: Floats) -> None:
-    low, high = float(probabilities.min()), float(probabilities.max())
-    if low < -RANGE_SLACK or high > 1.0 + RANGE_SLACK:
-        outside = (probabilities < -RANGE_SLACK) | (probabilities > 1.0 + RANGE_SLACK)
-        count = int(np.count_nonzero(outside.any(axis=1)))
-        raise InputError(
-            f"predictions of {count} rows lie outside 0..1 (they range from {low:.4g} to {high:.4g}): classes need "
-            'probabilities. Apply the sigmoid or softmax first, or pass task="regression".'
-        )
-
-
-def _refuse_bad_sums(probabilities: Floats) -> None:
-    sums = probabilities.sum(axis=1)
-    bad = np.abs(sums - 1.0) > SUM_SLACK
-    if bad.any():
-        raise InputError(
-            f"the probabilities of {int(bad.sum())} rows do not sum to 1 (sums range from {sums.min():.4g} to "
-            f"{sums.max():.4g}): give one column per class, every row summing to 1"
-        )

@@ -6,18 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.predictions.environment_means import (
-    TAIL,
-    EnvironmentMeans,
-    environment_means,
-    estimates,
-    few_rows_notes,
-)
-from invariscope.criteria.predictions.risks import UNITS, checked_predictions, log_loss_notes, loss_name, row_losses
+from invariscope.criteria.predictions.environment_means import TAIL, EnvironmentMeans
+from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import target_of
 
 
 @criterion(
@@ -70,23 +63,18 @@ def worst_environment_risk(
     >>> round(result.value, 4), result.worst, result.unit
     (0.5697, 'b', 'log-loss (nats)')
     """
-    data = Environments.of(predictions, y, env, weight)
-    target = target_of(data, task)
-    values, name = checked_predictions(data, target), loss_name(loss, target)
-    risks = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
-    low, high = risks.ends()
-    lower_ends, _ = risks.ends(TAIL / len(data))
-    worst = int(np.argmax(risks.value))
+    risks = environment_risks(predictions, y, env, task, loss, weight)
+    means, worst = risks.means, risks.worst
+    lower_ends, _ = means.ends(TAIL / len(risks.data))
+    _, high = means.ends()
     return EnvironmentResult(
-        value=float(risks.value[worst]),
+        value=float(means.value[worst]),
         # every loss is 0 or more; one environment without an interval leaves the maximum without one (NaN spreads)
         interval=(float(np.maximum(lower_ends.max(), 0.0)), float(high.max())),
-        per_environment=estimates(data.labels, risks.value, np.maximum(low, 0.0), high),
-        worst=data.labels[worst],
-        unit=UNITS[name],
-        notes=_rival_notes(data, risks, worst)
-        + (log_loss_notes(values, target) if name == "log_loss" else ())
-        + few_rows_notes(data),
+        per_environment=risks.per_environment,
+        worst=risks.data.labels[worst],
+        unit=risks.unit,
+        notes=_rival_notes(risks.data, means, worst) + risks.notes,
     )
 
 

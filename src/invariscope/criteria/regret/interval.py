@@ -20,7 +20,7 @@ from invariscope.criteria.regret.shared_head import SharedHead
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.rows.arrays import Floats
 
-LEVEL = 0.05
+MISSED = 0.05  # how often an interval may miss
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,22 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     per_row = 1.0 / fit.rows
     in_sample = np.maximum((fit.losses[:, 0] - fit.losses[:, 1]) * per_row, 1e-300)
     difference = fit.shared.theta - fit.own.theta
-    slope = np.einsum("epq,eq,e->ep", fit.hessian, difference, per_row)
+    slope = np.einsum("epq,eq,e->ep", fit.hessian, difference, per_row)  # H_e (w* − w_e) / n_e, ∇ of the excess in w*
 
     # loss(shared) − (1 + regret) loss(own) and loss(own) fluctuate jointly with the gradients: regress them on those
     part = spectrum(fit.centred_outer)
-    root = part.root()
+    root = part.root()  # root rootᵀ = J_e
     basis = np.tile(np.array([[1.0, 0.0], [0.0, 1.0]]), (environments, 1, 1))
     basis[:, 0, 1] = -fit.shared_risk / fit.own_risk
+    # with B this basis and ℓ the two losses of a row: Σ Bℓ, and Σ (Bℓ)(Bℓ)ᵀ − (Σ Bℓ)(Σ Bℓ)ᵀ / n_e
     sums = np.einsum("ejk,ek->ej", basis, fit.losses)
     squares = np.einsum("ejk,ekl,eml->ejm", basis, fit.squares, basis)
     variance = squares - np.einsum("ej,ek,e->ejk", sums, sums, per_row)
+    # Cov(Bℓ, g) = Σ Bℓ gᵀ − (Σ Bℓ)(Σ g)ᵀ / n_e, and its coefficients J_e^{−½} Cov(g, Bℓ) on whitened gradients
     covariance = np.einsum("ejk,ekp->ejp", basis, fit.loss_gradient)
     covariance -= np.einsum("ej,ep,e->ejp", sums, fit.gradient, per_row)
     along = np.einsum("epr,ekp->ekr", part.inverse_root(), covariance)
+    # Var(Bℓ | g) = Var(Bℓ) − along alongᵀ, and its root;
     # what is left over may come out slightly negative where J was steadied: nothing is left then, in any unit of loss
     unit = np.sqrt(np.einsum("ejj->ej", variance))
     unit[unit == 0] = 1.0
@@ -70,24 +73,27 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     for start in range(0, draws, batch):
         rows = slice(start, min(start + batch, draws))
         noise = rng.standard_normal((rows.stop - rows.start, environments, size))
-        gradients = np.einsum("ber,epr->bep", noise, root, optimize=True)
+        gradients = np.einsum("ber,epr->bep", noise, root, optimize=True)  # s_e ~ N(0, J_e)
+        # δw* = −H⁻¹ Σ_e a_e s_e
         shared = -np.einsum("e,bep,pq->bq", fit.weights, gradients, fit.inverse, optimize=True)
         # gradients at the own head: the share of J_e that is theirs, and as much in common with the shared head's
         apart = np.einsum("ber,epr->bep", rng.standard_normal(noise.shape), root, optimize=True)
         of_own = gradients * common[:, None] + apart * np.sqrt(common * (1.0 - common))[:, None]
-        own = -np.einsum("bep,epq->beq", of_own, fit.own_inverse, optimize=True)
-        shift = shared[:, None] - own
+        own = -np.einsum("bep,epq->beq", of_own, fit.own_inverse, optimize=True)  # δw_e = −H_e⁻¹ s°_e
+        shift = shared[:, None] - own  # ξ = δw* − δw_e, and ½ ξᵀ H_e ξ / n_e:
         curved = np.einsum("bep,epq->beq", shift, fit.hessian, optimize=True)
         raw = 0.5 * np.einsum("beq,beq->be", curved, shift) * per_row
         quadratic[rows] = raw * spare / rng.chisquare(spare, raw.shape) - fit.noise_excess
+        # Bℓ / n_e: what follows from the gradients, and the rest
         losses = np.einsum("ber,ekr->bek", noise, along) * per_row[:, None]
         losses += np.einsum("bej,ekj->bek", rng.standard_normal((*raw.shape, 2)), rest) * per_row[:, None]
+        # δw* + Σ_e (δR_e / R_e) H⁻¹ a_e g_e, times the slope
         moved = shared + np.einsum("be,ep->bp", losses[:, :, 1] / (fit.losses[:, 1] * per_row), reweigh)
         linear[rows] = np.einsum("bp,ep->be", moved, slope) + losses[:, :, 0]
     return Draws(linear, quadratic), in_sample
 
 
-def invert(draws: Draws, scale: float, observed: float, tail: float = LEVEL / 2) -> tuple[float, float]:
+def invert(draws: Draws, scale: float, observed: float, tail: float = MISSED / 2) -> tuple[float, float]:
     """The interval of the true value whose two ends each miss with probability ``tail``.
 
     ``draws`` are (B,); ``linear`` belongs to τ² = ``scale``. Below zero, where no true value can be, the interval goes

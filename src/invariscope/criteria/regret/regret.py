@@ -22,7 +22,7 @@ from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of
 from invariscope.rows.resampling import generator, pvalue, refuse_too_few
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 LEVEL = "(overall level)"
 MOST_DRAWS = 10_000
@@ -93,6 +93,7 @@ def regret(
     """
     data = Environments.of(Z, y, env, weight)
     target = target_of(data, task)
+    refuse_unfit_for_own_heads(data, target)
     refuse_too_few(folds, n_boot)
     refuse_too_few_rows(data, target)
     with one_blas_thread():
@@ -216,6 +217,7 @@ def _loss_of_constant(data: Environments, target: Target, rows: slice) -> float:
 def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
     """Relative extra loss in environment a under the head of b, freed from the estimation noise of b's head."""
     dispersion = 2 * fit.own_optimism / fit.rank  # J_b ≈ dispersion · H_b
+    # E[½ (ŵ_b − w_b)ᵀ H_a (ŵ_b − w_b)] = ½ tr(H_a H_b⁻¹ J_b H_b⁻¹)
     noise = 0.5 * np.einsum("apq,bqp->ab", fit.hessian, fit.own_inverse, optimize=True) * dispersion
     risk = (cross_losses(data, target, fit.own.theta) - noise) / fit.rows[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -233,23 +235,25 @@ def _drivers(fit: SharedHead) -> Floats:
     """
     environments, size = fit.own.theta.shape
     p = size // fit.n_scores
-    step = np.einsum("epq,eq->ep", fit.shared_inverse, fit.gradient)
+    step = np.einsum("epq,eq->ep", fit.shared_inverse, fit.gradient)  # d = H_e⁻¹ g_e
     difference = step.reshape(environments, -1, p)
     hessian = fit.shared.hessian.reshape(environments, -1, p, difference.shape[1], p)
     noise = fit.difference_noise.reshape(hessian.shape)
+    # centre of the columns under the curvature, Σ_k H_{k0,kj} / Σ_k H_{k0,k0}
     mass = np.einsum("ekk->e", hessian[:, :, 0, :, 0])
     centre = np.einsum("ekpk->ep", hessian[:, :, :, :, 0]) / mass[:, None]
     to_centred = np.tile(np.eye(p), (environments, 1, 1))  # θ on (1, z) → θ on (1, z − centre)
     to_centred[:, 0, 1:] = centre[:, 1:]
     back = np.tile(np.eye(p), (environments, 1, 1))
     back[:, 0, 1:] = -centre[:, 1:]
+    # with T = to_centred and B = back = T⁻¹: T d, Bᵀ H B (T d), and the diagonal of Bᵀ H Cov(d) Tᵀ
     moved = np.einsum("epq,ekq->ekp", to_centred, difference)
     curved = np.einsum("eqp,ekqls,esr,elr->ekp", back, hessian, back, moved, optimize=True)
     curved_noise = np.einsum("eqp,ekqls,elskt,ept->ekp", back, hessian, noise, to_centred, optimize=True)
     parts = 0.5 * np.sum(moved * curved - curved_noise, axis=1) / (fit.rows * fit.own_risk)[:, None]
     # the quadratic is an approximation: keep its proportions, make the parts add up to the regret
-    found, whole = fit.excess / fit.own_risk, parts.sum(axis=1)
-    parts *= np.where(found * whole > 0, found / np.where(whole == 0, 1.0, whole), 1.0)[:, None]
+    regrets, whole = fit.excess / fit.own_risk, parts.sum(axis=1)
+    parts *= np.where(regrets * whole > 0, regrets / np.where(whole == 0, 1.0, whole), 1.0)[:, None]
     parts[~fit.usable] = np.nan
     return np.concatenate([parts[:, 1:], parts[:, :1]], axis=1)
 

@@ -32,7 +32,7 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
     batch = max(1, int(2e7 // (environments * size)))
     for start in range(0, draws, batch):
         noise = rng.standard_normal((min(batch, draws - start), environments, size)) * live
-        total = np.einsum("bkr,kpr->bp", noise, pull, optimize=True)
+        total = np.einsum("bkr,kpr->bp", noise, pull, optimize=True)  # Σ_k a_k s_k
         response = noise - np.einsum("ers,bs->ber", back, total, optimize=True)
         null[start : start + batch] = np.einsum("ber,ber->b", response, response)
     return statistic, null

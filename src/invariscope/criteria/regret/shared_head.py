@@ -72,6 +72,7 @@ class SharedHead:
         difference = (self.losses[:, 0] - self.losses[:, 1]) / self.rows - self.noise_excess
         if not self.squared:
             return difference
+        # a_e tr(H⁻¹ J_e) / n_e
         pull = self.weights * np.einsum("pq,eqp->e", self.inverse, self.centred_outer) / self.rows
         return np.asarray(difference + (1.0 - self.own_share) * pull)
 
@@ -99,6 +100,7 @@ class SharedHead:
         the own head, and as much is common to both.
         """
         of_own = self.own_share[:, None, None] * self.centred_outer
+        # Cov(w*) + H_e⁻¹ J°_e H_e⁻¹ − a_e (H⁻¹ J°_e H_e⁻¹ + its transpose), J°_e = own_share · J_e
         own = self.own_inverse @ of_own @ self.own_inverse
         both = self.weights[:, None, None] * (self.inverse @ of_own @ self.own_inverse)
         return np.asarray(self.covariance + own - both - np.swapaxes(both, -1, -2))
@@ -151,10 +153,10 @@ def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Fl
     """
     outer = outer * ((part.scale > 0)[:, :, None] & (part.scale > 0)[:, None, :])
     factor = part.inverse_root()
-    whitened = np.swapaxes(factor, -1, -2) @ outer @ factor
+    whitened = np.swapaxes(factor, -1, -2) @ outer @ factor  # W = H_e^{−½} J_e H_e^{−½}
     size = np.sum(whitened**2, axis=(-1, -2))
-    dispersion = np.trace(whitened, axis1=-2, axis2=-1) / part.rank
-    distance = size - part.rank * dispersion**2
+    dispersion = np.trace(whitened, axis1=-2, axis2=-1) / part.rank  # φ: J_e ≈ φ H_e
+    distance = size - part.rank * dispersion**2  # ‖W − φ I‖²; its noise is Σ_i ‖w_i w_iᵀ‖² − ‖W‖² / n_e
     share = np.clip((length_squares - size / rows) / np.where(distance > 0, distance, np.inf), 0.0, 1.0)
     return np.asarray(outer + share[:, None, None] * (dispersion[:, None, None] * hessian - outer))
 
@@ -168,25 +170,19 @@ def _collect(
     factor: Floats,
     weights: Floats,
 ) -> Sums:
+    """The sums of :class:`SharedHead` that need both heads, in one pass over the rows."""
     loss = loss_of(target)
     size = own.theta.shape[1]
+    shapes = {"outer": (size, size), "gradient": (size,), "losses": (2,), "squares": (2, 2), "loss_gradient": (2, size)}
+    shapes |= {"own_optimism": (), "length_squares": (), "residual_squares": (2,)}
 
     def collect(environment: int, rows: slice) -> Sums:
-        sums: Sums = {
-            "outer": np.zeros((size, size)),
-            "gradient": np.zeros(size),
-            "losses": np.zeros(2),
-            "squares": np.zeros((2, 2)),
-            "loss_gradient": np.zeros((2, size)),
-            "own_optimism": np.zeros(()),
-            "length_squares": np.zeros(()),
-            "residual_squares": np.zeros(2),
-        }
+        sums = {name: np.zeros(shape) for name, shape in shapes.items()}
         heads = np.concatenate([both.theta[environment].reshape(loss.n_scores, -1) for both in (shared, own)])
-        pull = np.sqrt(weights[environment]) * factor
+        pull = np.sqrt(weights[environment]) * factor  # pull pullᵀ = a_e H⁻¹: a row's leverage on the shared head
         own_mean = np.count_nonzero(own_factor[environment].any(axis=0)) / data.rows[environment]
         pull_mean = float(np.sum((shared.hessian[environment] @ pull) * pull)) / data.rows[environment]
-        many = loss.name == "squared" and own_mean < UNNOTICED
+        many = target.task == "regression" and own_mean < UNNOTICED
         scratch = np.empty((min(BLOCK_ROWS, rows.stop - rows.start), size))
         for block, design in data.blocks.designs(rows):
             y = target.values[block]
@@ -200,26 +196,27 @@ def _collect(
             else:  # leverages only correct other numbers, by a few per cent: single precision halves the dearest step
                 single = design.astype(np.float32)
                 leverage, length = loss.leverage(own_factor[environment], single, own_scores, own_residual)
+            # residual × leave-one-out residual: r² / (1 − h), and ‖H_e^{−½} g°‖² / (1 − h)
             length /= 1.0 - capped(leverage)
             own_squares /= 1.0 - capped(leverage)
             leverage = np.full(1, pull_mean) if many else loss.leverage(pull, single, scores, residual)[0]
-            correction = 1.0 / np.sqrt(1.0 - capped(leverage))
+            correction = 1.0 / np.sqrt(1.0 - capped(leverage))  # HC2
             counted, weight = values, np.ones(1)
             if data.weight is not None:
                 weight = data.weight[block]
                 counted, correction = values * weight, correction * np.sqrt(weight)
             sums["losses"] += counted.sum(axis=1)
             sums["squares"] += counted @ values.T
-            sums["own_optimism"] += 0.5 * (length * weight).sum()
+            sums["own_optimism"] += 0.5 * (length * weight).sum()  # ½ tr(H_e⁻¹ Σ g° g°ᵀ)
             sums["length_squares"] += (length**2 * weight).sum()
             squares = np.einsum("ij,ij->i", residual, residual) / (1.0 - capped(leverage))
             sums["residual_squares"] += [(squares * weight).sum(), (own_squares * weight).sum()]
             per_row = [residual * weight[:, None], *(residual * loss_of_row[:, None] for loss_of_row in counted)]
-            gradients = (np.concatenate(per_row, axis=1).T @ design).reshape(3, size)
+            gradients = (np.concatenate(per_row, axis=1).T @ design).reshape(3, size)  # Σ g, Σ ℓ* g, Σ ℓ° g
             sums["gradient"] += gradients[0]
             sums["loss_gradient"] += gradients[1:]
             scaled = score_rows(design, residual * correction[:, None], scratch)
-            sums["outer"] += scaled.T @ scaled
+            sums["outer"] += scaled.T @ scaled  # Σ g gᵀ / (1 − h)
         return sums
 
     return sum_by_environment(collect, data.offsets)

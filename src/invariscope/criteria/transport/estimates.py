@@ -43,15 +43,16 @@ def estimate_gaps(data: Environments, outcome: OutcomeModels, scores: Floats) ->
     """Gaps of all pairs from log densities at the rows, (n, E), and outcome models."""
     count = len(data)
     slopes = np.stack([outcome.slopes(k, _shares(data, scores, k)) for k in range(count)])
+    # δ(a, k) moves with θ_k by Σ_{i in a} ∂f_k / n_a − Σ_{i in k} ρ_i ∂f_k / Σρ: what the ratio has not balanced
     unbalanced = np.swapaxes(slopes[:, 0], 0, 1) - slopes[:, 1]
     parts = [_means(data, outcome, scores, k, unbalanced[:, k]) for k in range(count)]
     mean, covariance, freedom = (np.stack(part) for part in zip(*parts, strict=True))
     variance = np.einsum("kjj->kj", covariance).reshape(mean.shape)
     weighted, plain = np.swapaxes(variance[:, 0], 0, 1), variance[:, 1]
-    total = weighted + plain
+    total = weighted + plain  # SE² = v_w + v_p; Welch: 1 / (s² / ν_w + (1 − s)² / ν_p), s = v_w / SE²
     part = np.divide(weighted, total, out=np.full(total.shape, 0.5), where=total > 0)
     welch = 1.0 / (part**2 / freedom[:, 0].T[:, :, None] + (1.0 - part) ** 2 / freedom[:, 1][:, :, None])
-    gap = np.swapaxes(mean[:, 0], 0, 1) - mean[:, 1]
+    gap = np.swapaxes(mean[:, 0], 0, 1) - mean[:, 1]  # δ(e, e') = Σ_{e'} ρ r / Σρ − mean_e r
     return Gaps(gap * ~np.eye(count, dtype=bool)[:, :, None], np.sqrt(total), welch, covariance)
 
 
@@ -84,7 +85,7 @@ def _means(
     share = _shares(data, scores, k)
     residual = outcome.residuals(k)
     value = np.stack([np.broadcast_to(residual[:, [k]], residual.shape), residual], axis=1)
-    mean = np.einsum("ija,ijac->jac", share, value)
+    mean = np.einsum("ija,ijac->jac", share, value)  # Σ_i s_i r_i
     repeated = None if data.weight is None else np.maximum(data.weight[data.offsets[k] : data.offsets[k + 1]], 1e-300)
     single = share if repeated is None else share / repeated[:, None, None]  # of one of the rows a row stands for
     squares = np.einsum("ija,ija->ja", share, single)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, softmax
 
-from invariscope.criteria.predictions.risks import checked_predictions
-from invariscope.errors import InputError
 from invariscope.heads.fit import fit_own, fit_shared
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of
+from invariscope.models.outputs import checked_predictions
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
@@ -109,7 +107,8 @@ class LinearHeads:
         return out
 
     def slopes(self, environment: int, share: Floats) -> Floats:
-        n_scores, environments = loss_of(self.target).n_scores, len(self.data)
+        loss, environments = loss_of(self.target), len(self.data)
+        n_scores = loss.n_scores
         if not self.own.any():
             return np.zeros((2, environments, n_scores, 0))
         heads = self.theta.mean(axis=0).reshape(environments * n_scores, -1).T
@@ -117,7 +116,8 @@ class LinearHeads:
         start, stop = int(self.data.offsets[environment]), int(self.data.offsets[environment + 1])
         for block, design in self.data.blocks.designs(slice(start, stop)):
             part = share[block.start - start : block.stop - start]
-            curvature = self._curvature((design @ heads).reshape(len(design), environments, n_scores))
+            # ∂f_c/∂s_l, prediction by score: the curvature of the loss
+            curvature = loss.curvature((design @ heads).reshape(len(design), environments, n_scores))
             of_own = curvature[:, environment, None] * part[:, 0, :, None, None]
             of_each = curvature * part[:, 1, :, None, None]
             both = np.stack([of_own, of_each], axis=1).reshape(len(design), -1)
@@ -139,13 +139,6 @@ class LinearHeads:
             out[here] = np.einsum("iacl,il->iac", moved, residual[here])
         return out
 
-    def _curvature(self, scores: Floats) -> Floats:
-        """Derivative of the prediction of class c in score l: (..., K, K) for scores (..., K)."""
-        if self.target.task == "regression":
-            return np.ones((*scores.shape, 1))
-        p = expit(scores) if self.target.task == "binary" else softmax(scores, axis=-1)
-        return np.asarray(np.eye(p.shape[-1]) * p[..., None] - p[..., :, None] * p[..., None, :])
-
     def _shares(self) -> Floats:
         """Share of every environment's rows in every fold: (E, F)."""
         folds, environments = len(self.theta), len(self.data)
@@ -154,25 +147,18 @@ class LinearHeads:
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def as_numbers(predictions: Any) -> Floats:
-    """Predictions as numbers, or a sentence on why they are none."""
-    try:
-        values = np.asarray(predictions, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("predictions hold text or objects: give numbers, or probabilities for classes") from None
-    if not np.isfinite(values).all():
-        bad = int((~np.isfinite(values)).sum())
-        raise InputError(f"predictions: {bad} missing or infinite values; predict those rows too, or drop them")
-    return values
-
-
 def given_predictions(data: Environments, target: Target, predictions: Floats) -> GivenPredictions:
     """Residuals from predictions in the user's row order: numbers, or probabilities for classes."""
-    judged = Environments(predictions, None, data.original(data.codes), target_name=data.target_name)
-    values = checked_predictions(judged, target)
-    if target.task == "multiclass":
-        return GivenPredictions(data, np.eye(len(target.classes))[target.values.astype(np.intp)] - values)
-    return GivenPredictions(data, (target.values - values)[:, None])
+    values = checked_predictions(
+        data.grouped(predictions, "predictions"),
+        task=target.task,
+        classes=target.classes or None,
+        target_name=data.target_name,
+    )
+    if target.task == "regression":
+        return GivenPredictions(data, (target.values - values)[:, None])
+    residual = np.eye(len(target.classes))[target.values.astype(np.intp)] - values
+    return GivenPredictions(data, residual[:, 1:] if target.task == "binary" else residual)
 
 
 def fit_linear_heads(data: Environments, target: Target, fold: Integers, folds: int) -> LinearHeads:

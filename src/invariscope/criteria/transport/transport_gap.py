@@ -9,17 +9,18 @@ import numpy as np
 from scipy.special import stdtrit
 
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import LEVEL, Draws, invert
+from invariscope.criteria.regret.interval import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
-from invariscope.criteria.transport.outcome_models import OutcomeModels, as_numbers, fit_linear_heads, given_predictions
+from invariscope.criteria.transport.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
+from invariscope.models.outputs import prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
-from invariscope.ratios.estimator import Units, rows_of
+from invariscope.ratios.estimator import Units, grouped_rows
 from invariscope.results import Overlap, TransportGapResult
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 from invariscope.wording import listed, names
 
 FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
@@ -101,21 +102,22 @@ def transport_gap(
     >>> rng = np.random.default_rng(0)
     >>> z, env = rng.normal(size=(1600, 2)), np.repeat(["Bern", "Rome"], 800)
     >>> y = z[:, 0] + 0.5 * (env == "Rome") + rng.normal(size=1600)
-    >>> found = transport_gap(z, y, env)
-    >>> print(np.round(found.pairs, 1) + 0.0)  # under Rome's relation, the mean of y in Bern would be 0.5 higher
+    >>> result = transport_gap(z, y, env)
+    >>> print(np.round(result.pairs, 1) + 0.0)  # under Rome's relation, the mean of y in Bern would be 0.5 higher
     [[ 0.   0.5]
      [-0.5  0. ]]
-    >>> found.pvalue
+    >>> result.pvalue
     0.001
     """
     data = Environments.of(Z, y, env, weight)
     refuse_too_few(folds, n_boot)
-    given = None if predictions is None else as_numbers(predictions)
+    given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
         given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
         data = data.written_out(counts)
     target = target_of(data, task)
+    refuse_unfit_for_own_heads(data, target)
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
         outcome: OutcomeModels
@@ -131,7 +133,7 @@ def transport_gap(
 
 def _folds(data: Environments, target: Target, folds: int) -> tuple[Integers, int, tuple[str, ...]]:
     """The fold of every row (−1 if it has no weight), by lot, how many there are (perhaps one), and why."""
-    rows = rows_of(data, Units.of(data))
+    rows = grouped_rows(data, Units.of(data))
     sizes = np.diff(rows.offsets)
     fold = np.full(len(data.X), -1)
     counted = slice(None) if data.weight is None else data.weight > 0
@@ -181,7 +183,7 @@ def _result(
         return np.where(refused, np.nan, picked)
 
     pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
-    reach = stdtrit(of_moving(freedom), 1.0 - LEVEL / 2) * se
+    reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se
     exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
     several = target.task == "multiclass"
     return TransportGapResult(

@@ -102,11 +102,7 @@ def problem_of(head: Any, Z: Any, y: Any, loss: str, device: Any = None) -> Prob
         raise InputError(f'loss "{loss}" is unknown: use one of {", ".join(LOSSES)}')
     if not callable(head):
         raise InputError(f"the head is a {type(head).__name__}: give a torch module or a function of tensors")
-    own = next(head.parameters(), None) if isinstance(head, nn.Module) else None
-    rows = Z.detach() if isinstance(Z, Tensor) else torch.as_tensor(np.array(Z))
-    floating = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
-    rows = rows.to(device=device if device is not None or own is None else own.device)
-    rows = rows.to(floating if own is None or not own.is_floating_point() else own.dtype)
+    rows = _tensor_for(head, Z, device)
     given = y.detach() if isinstance(y, Tensor) else torch.as_tensor(np.array(y))
     if rows.ndim < 2 or len(rows) != len(given) or not len(rows):
         raise InputError(f"Z has shape {tuple(rows.shape)} for {len(given)} targets: give a row for every target")
@@ -114,18 +110,41 @@ def problem_of(head: Any, Z: Any, y: Any, loss: str, device: Any = None) -> Prob
     targets = given.to(rows.device).to(rows.dtype if squared else torch.int64)
 
     def scores(inputs: Tensor) -> Tensor:
-        found = head(inputs)
-        found = found[0] if isinstance(found, tuple) else found
-        found = found.reshape(found.shape[0], -1)
-        return torch.cat([torch.zeros_like(found), found], dim=1) if found.shape[1] == 1 and not squared else found
+        values = _outputs(head, inputs)
+        return torch.cat([torch.zeros_like(values), values], dim=1) if values.shape[1] == 1 and not squared else values
 
     with torch.no_grad():
-        outputs = scores(rows[:1]).shape[1]
-    if squared and targets.numel() != len(rows) * outputs:
+        _refuse_misfit(targets, len(rows), scores(rows[:1]).shape[1], squared)
+    return Problem(scores, loss, rows, targets)
+
+
+def count_of_outputs(head: Any, Z: Any, device: Any = None) -> int:
+    """How many numbers the head gives per row."""
+    with torch.no_grad():
+        return int(_outputs(head, _tensor_for(head, Z[:1], device)).shape[1])
+
+
+def _outputs(head: Any, inputs: Tensor) -> Tensor:
+    """What the head gives for some rows, (n, K); the first of several things if it gives several."""
+    values = head(inputs)
+    values = values[0] if isinstance(values, tuple) else values
+    return torch.as_tensor(values.reshape(values.shape[0], -1))
+
+
+def _tensor_for(head: Any, Z: Any, device: Any) -> Tensor:
+    """Rows in the type and on the device of the head's own parameters, where it has some."""
+    own = next(head.parameters(), None) if isinstance(head, nn.Module) else None
+    rows = Z.detach() if isinstance(Z, Tensor) else torch.as_tensor(np.array(Z))
+    floating = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
+    rows = rows.to(device=device if device is not None or own is None else own.device)
+    return rows.to(floating if own is None or not own.is_floating_point() else own.dtype)
+
+
+def _refuse_misfit(targets: Tensor, rows: int, outputs: int, squared: bool) -> None:
+    if squared and targets.numel() != rows * outputs:
         raise InputError(f"the head gives {outputs} outputs, but y has shape {tuple(targets.shape)}: give as many")
     if not squared and (targets.ndim != 1 or int(targets.min()) < 0 or int(targets.max()) >= outputs):
         raise InputError(f"y must be class codes 0 to {outputs - 1}, one per row: the head tells so many apart")
-    return Problem(scores, loss, rows, targets)
 
 
 def climb(problem: Problem, by: Tensor, gamma: float) -> tuple[Tensor, Tensor]:

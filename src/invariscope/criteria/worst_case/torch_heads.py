@@ -22,12 +22,13 @@ from invariscope.criteria.worst_case.torch_ascent import (
     TRACKED,
     Problem,
     Tracker,
+    count_of_outputs,
     other_classes,
     problem_of,
     towards,
 )
 from invariscope.errors import InputError
-from invariscope.objectives.feature_head import as_it_predicts
+from invariscope.models.torch_heads import as_it_predicts
 from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import generator
 
@@ -94,7 +95,7 @@ def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float, *, device: 
     tensor([[-0.5000]])
     """
     if loss not in LOSSES or loss == "zero_one":
-        raise InputError(f'loss "{loss}" has no worst points by ascent: use cross_entropy, hinge or squared')
+        raise InputError(f'loss "{loss}" has no worst points by ascent: use log_loss, hinge or squared')
     found = []
     with _in_use(head):
         for part in _batches(problem_of(head, Z, y, loss, device)):
@@ -103,6 +104,12 @@ def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float, *, device: 
                 tracker.at(gamma * level, True)
             found.append(part.rows + tracker.best.reshape(part.rows.shape))
     return torch.cat(found)
+
+
+def outputs_of(head: Any, Z: Any) -> int:
+    """How many numbers the head gives per row, as it predicts."""
+    with _in_use(head):
+        return count_of_outputs(head, Z)
 
 
 def nearest_wrong(head: Any, Z: Any, y: Any, *, device: Any = None) -> Floats:

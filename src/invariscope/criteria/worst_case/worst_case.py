@@ -15,16 +15,17 @@ from invariscope.criteria.worst_case.distances import Distances, bins_of, distan
 from invariscope.criteria.worst_case.hinge import hinge
 from invariscope.criteria.worst_case.log_loss import cross_entropy
 from invariscope.criteria.worst_case.margins import Curve, Margins, margins_of
-from invariscope.criteria.worst_case.rows import Rows, codes_of, losses_of, radii_of, residuals_of, rows_of
-from invariscope.criteria.worst_case.searched import Arrays, arrays_of, searched_curve, searched_unit
+from invariscope.criteria.worst_case.rows import Rows, losses_for, losses_of, radii_of, rows_of
+from invariscope.criteria.worst_case.searched import searched_curve, searched_outputs, searched_unit
 from invariscope.criteria.worst_case.squared import squared
 from invariscope.criteria.worst_case.zero_one import zero_one
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.results import WorstCaseResult
-from invariscope.rows.arrays import Array, Floats, Integers
+from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.resampling import generator
+from invariscope.rows.targets import Target
 
 CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"log_loss": cross_entropy, "hinge": hinge, "zero_one": zero_one}
 UNBOUNDED = "The loss is not bounded: its worst case grows without end, so compare radii of a plausible size only."
@@ -51,6 +52,7 @@ def worst_case(
     y: Any = None,
     env: Any = None,
     *,
+    task: str = "auto",
     loss: str | Sequence[str] = "auto",
     radii: Any = None,
     relative: bool = False,
@@ -72,8 +74,10 @@ def worst_case(
     head : :class:`~invariscope.LinearHead` (or an ``nn.Linear``), or any torch module (or function) from rows of Z to
         scores, for which a search gives a lower bound
     Z, y : representation (n, d) and target; or one :class:`~invariscope.Environments`, which brings y, env and weight
+    task : "auto", "regression" or "classification"; the rule is that of :func:`~invariscope.rows.targets.target_of`,
+        with the outputs of the head. With several outputs y may be (n, K), K numbers per row
     loss : "log_loss", "hinge", "zero_one" (a tie is an error), "squared" (summed over outputs), or "auto": squared
-        for numbers, else cross-entropy. Of several names the first is the result, the others are in ``.others``
+        for numbers, else log-loss. Of several names the first is the result, the others are in ``.others``
     radii : distances in the units of Z; by default 50 from 0 to 1.5 units. ``relative=True``: in multiples of the unit
     env : environments of the rows: ``.apart`` and ``.distances`` say how far they are from each other, in the same
         units, so that radii can be compared with shifts that have been seen. They change no loss
@@ -99,32 +103,33 @@ def worst_case(
     if not isinstance(n_boot, int | np.integer) or (n_boot != 0 and n_boot < 99):
         raise InputError(f"n_boot is {n_boot!r}: give 0 for no band, or at least 99 draws")
     head = of_torch_layer(head) or head
+    if not callable(head) and not isinstance(head, LinearHead):
+        raise InputError("head must be an invariscope.LinearHead or a torch module: make one with LinearHead(W, b)")
+    names, task = losses_of(loss, task)
+    rows = rows_of(Z, y, env, weight, grouped=isinstance(head, LinearHead))
     if not isinstance(head, LinearHead):
-        if not callable(head):
-            raise InputError("head must be an invariscope.LinearHead or a torch module: make one with LinearHead(W, b)")
-        names = [loss] if isinstance(loss, str) else list(loss)
-        arrays = arrays_of(Z, y, env, weight, classes, names)
-        names = [("squared" if arrays.numbers else "log_loss") if name == "auto" else name for name in names]
-        names = losses_of(names, arrays.y, None, 1)
-        return _searched(head, arrays, names, radii, relative, n_boot, seed)
-    rows = rows_of(Z, y, env, weight)
-    if rows.Z.shape[1] != head.n_features:
+        target = rows.target(task, searched_outputs(head, rows.Z), classes)
+        return _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
+    if rows.Z.shape[1:] != (head.n_features,):
         raise InputError(f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns")
-    names = losses_of(loss, rows.target, rows.labels, head.n_outputs)
+    target = rows.target(task, head.n_outputs, classes)
     with one_blas_thread():
-        if names == ["squared"]:
-            return _of_numbers(head, rows, radii, relative, n_boot, rng)
-        return _of_classes(head, rows, names, classes, radii, relative, n_boot, rng)
+        if target.task == "regression":
+            return _of_numbers(head, rows, target, radii, relative, n_boot, rng)
+        result = _of_classes(head, rows, target, losses_for(names, target), radii, relative, n_boot, rng)
+        sorted_by_us = [] if classes is not None else order_note(target.classes)
+        return replace(result, notes=(*result.notes, *sorted_by_us))
 
 
 def _of_numbers(
-    head: LinearHead, rows: Rows, radii: Any, relative: bool, n_boot: int, rng: np.random.Generator
+    head: LinearHead, rows: Rows, target: Target, radii: Any, relative: bool, n_boot: int, rng: np.random.Generator
 ) -> WorstCaseResult:
-    residuals = residuals_of(head, rows.Z, rows.target, rows.labels)
+    # r_i = W z_i + b − y_i, (n, K)
+    residuals = np.asarray(head.scores(rows.Z) - target.values.reshape(len(rows.Z), -1), dtype=np.float64)
     root = math.sqrt(float(shares(rows.weight, len(residuals)) @ (residuals**2).sum(axis=1)))
     norm = float(np.linalg.norm(head.weight, 2))
     unit = root / norm if norm > 0 else math.inf
-    apart = _apart(head, rows, None, rng)
+    apart = _apart(head, rows, target, rng)
     wanted = radii_of(radii, relative, unit, apart.apart)
     curve = squared(residuals, head.weight, _with_half(wanted, unit), rows.weight, n_boot, rng)
     notes = [UNBOUNDED] if norm > 0 else []
@@ -135,43 +140,35 @@ def _of_numbers(
 def _of_classes(
     head: LinearHead,
     rows: Rows,
+    target: Target,
     names: list[str],
-    classes: Sequence[Any] | None,
     radii: Any,
     relative: bool,
     n_boot: int,
     rng: np.random.Generator,
 ) -> WorstCaseResult:
-    codes = codes_of(rows.target, rows.labels, classes, max(2, head.n_outputs))
-    margins = margins_of(head, rows.Z, codes)
+    margins = margins_of(head, rows.Z, target.values.astype(np.intp))
     share = shares(rows.weight, margins.n)
     moves = bool(margins.apart.any())
     # a constant head has no row to be moved: unit is infinite, unless all are wrong and it is 0
     unit = math.sqrt(float(share @ margins.squared_distance)) if moves else math.inf
-    apart = _apart(head, rows, codes, rng)
+    apart = _apart(head, rows, target, rng)
     wanted = radii_of(radii, relative, unit, apart.apart)
-    found = []
+    results = []
     for name in names:
         curve = CLASS_LOSSES[name](margins, _with_half(wanted, unit), rows.weight, n_boot, rng)
         flat_from = 0.0 if not moves else _reach(margins, share) if name == "zero_one" else math.inf
         notes = [UNBOUNDED] if moves and name != "zero_one" else []
         two = len(margins.apart) == 2
-        found.append(_result(name, curve, wanted, unit, rows.environments, moves, flat_from, notes, two))
-    result = replace(_with_others(found), apart=apart.apart, distances=apart.pairs)
-    sorted_by_us = [] if classes is not None else order_note(rows.labels or _text(rows.target))
-    return replace(result, notes=(*result.notes, *sorted_by_us))
+        results.append(_result(name, curve, wanted, unit, rows.environments, moves, flat_from, notes, two))
+    return replace(_with_others(results), apart=apart.apart, distances=apart.pairs)
 
 
-def _text(target: Array) -> list[str]:
-    """Labels that are text, sorted; nothing where they are numbers."""
-    return [] if target.dtype.kind in "iufb" else sorted({str(label) for label in target.tolist()})
-
-
-def _apart(head: LinearHead, rows: Rows, codes: Integers | None, rng: np.random.Generator) -> Distances:
+def _apart(head: LinearHead, rows: Rows, target: Target, rng: np.random.Generator) -> Distances:
     """How far the environments are apart; nothing where there are none, or the target is a vector."""
-    if rows.env is None or len(rows.environments) < 2 or (codes is None and rows.target.ndim > 1):
+    if rows.env is None or len(rows.environments) < 2 or target.values.ndim > 1:
         return Distances(np.empty(0), np.empty((0, 0)))
-    groups = bins_of(rows.target.astype(np.float64)) if codes is None else codes
+    groups = bins_of(target.values) if target.task == "regression" else target.values.astype(np.intp)
     (own,) = rng.spawn(1)  # so that the band does not depend on whether environments are given
     return distances(np.asarray(rows.Z, np.float64), groups, rows.env, head.weight, own, rows.weight)
 
@@ -222,26 +219,27 @@ def _result(
     )
 
 
-def _with_others(found: list[WorstCaseResult]) -> WorstCaseResult:
-    return replace(found[0], others={result.of: result for result in found[1:]})
+def _with_others(results: list[WorstCaseResult]) -> WorstCaseResult:
+    return replace(results[0], others={result.of: result for result in results[1:]})
 
 
 def _searched(
-    head: Any, arrays: Arrays, names: list[str], radii: Any, relative: bool, n_boot: int, seed: int
+    head: Any, rows: Rows, target: Target, names: list[str], radii: Any, relative: bool, n_boot: int, seed: int
 ) -> WorstCaseResult:
     """The general route, by a search: a lower bound."""
-    unit = searched_unit(head, arrays, names[0])
+    values = target.values
+    unit = searched_unit(head, rows, values, names[0])
     if radii is None and not (math.isfinite(unit) and unit > 0):
         raise InputError(
             "rows that could be made wrong are wrong already, so there is no unit of distance to choose radii by: give "
             "radii to worst_case, in the units of Z"
         )
     wanted = radii_of(radii, relative, unit)
-    found = []
+    results = []
     for name in names:
-        curve = searched_curve(head, arrays, name, _with_half(wanted, unit), n_boot, seed, generator(seed))
+        curve = searched_curve(head, rows, values, name, _with_half(wanted, unit), n_boot, seed, generator(seed))
         notes = [SEARCHED] if name == "zero_one" else [SEARCHED, UNBOUNDED]
-        notes += [NO_DISTANCES] if arrays.environments else []
-        result = _result(name, curve, wanted, unit, arrays.environments, True, math.inf, notes)
-        found.append(replace(result, exact=False, value=result.value if math.isfinite(unit) else math.nan))
-    return _with_others(found)
+        notes += [NO_DISTANCES] if rows.environments else []
+        result = _result(name, curve, wanted, unit, rows.environments, True, math.inf, notes)
+        results.append(replace(result, exact=False, value=result.value if math.isfinite(unit) else math.nan))
+    return _with_others(results)

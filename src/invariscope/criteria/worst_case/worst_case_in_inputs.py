@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.worst_case.searched import arrays_of
+from invariscope.criteria.worst_case.rows import losses_for, losses_of, rows_of
+from invariscope.criteria.worst_case.searched import searched_outputs
 from invariscope.criteria.worst_case.worst_case import worst_case
 from invariscope.errors import InputError
 from invariscope.results import InputWorstCaseResult, WorstCaseResult
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.resampling import generator
-from invariscope.rows.tables import vector_of
+from invariscope.rows.targets import agreed_task
 
 #: Multiples of the unit at which inputs are moved and their features looked at.
 PLACES = (0.1, 0.25, 0.5, 1.0)
@@ -34,6 +35,7 @@ def worst_case_in_inputs(
     X: Any,
     y: Any,
     *,
+    task: str = "auto",
     loss: str = "auto",
     classes: Sequence[Any] | None = None,
     rows: int = 60,
@@ -52,6 +54,7 @@ def worst_case_in_inputs(
     ----------
     model : the :class:`~invariscope.Split` of a torch module, from ``iv.split(module)``
     X, y : inputs of any shape (n, ...), and class labels or numbers
+    task, loss : as of :func:`~invariscope.worst_case`; the loss must have gradients, so not "zero_one"
     rows : so many rows, chosen at random, are looked at: every one is moved by gradient ascent
     classes : labels in the order of the network's outputs
 
@@ -70,31 +73,25 @@ def worst_case_in_inputs(
         raise InputError("the worst case in input space follows gradients of a torch module: give iv.split(module)")
     if not isinstance(rows, int | np.integer) or rows < 2:
         raise InputError(f"rows is {rows!r}: give a whole number of at least 2")
-    inputs, target = np.asarray(X), vector_of(y, "y")[0]
-    if len(inputs) != len(target):
-        raise InputError(f"X has {len(inputs)} rows but y has {len(target)}: give one value per row")
-    chosen = np.sort(generator(seed).permutation(len(inputs))[:rows])
-    inputs, target = inputs[chosen], target[chosen]
-    names = tuple(parts.classes or ()) if classes is None else tuple(classes)
-    if loss == "auto":
-        numbers = parts.task == "regression" or (not names and len(np.unique(target)) > 2)
-        loss = "squared" if numbers else "log_loss"
-    if loss not in ("log_loss", "hinge", "squared"):
-        raise InputError(
-            f'loss "{loss}" has no worst inputs that a gradient leads to: use cross_entropy, hinge or squared'
-        )
-    codes = arrays_of(inputs, target, None, None, names or None, [loss]).y
-    found = worst_case(parts.network, inputs, codes, loss=loss, n_boot=n_boot, seed=seed)
-    moved, reached, ceiling = _in_the_representation(parts, inputs, codes, found)
-    notes = list(found.notes)
-    if len(chosen) < len(np.asarray(X)):
-        notes.append(f"{len(chosen):,} of {len(np.asarray(X)):,} rows, chosen at random, were moved.")
-    given = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)} | {"notes": tuple(notes)}
-    return InputWorstCaseResult(**given, moved=moved, reached=reached, representation=ceiling)
+    if loss == "zero_one":
+        raise InputError('loss "zero_one" has no worst inputs that a gradient leads to: use log_loss, hinge or squared')
+    names, task = losses_of(loss, task)
+    every = rows_of(X, y, None, None, grouped=False)
+    known = parts.classes if classes is None else classes
+    target = every.target(agreed_task(task, parts.task), searched_outputs(parts.network, every.Z), known)
+    chosen = np.sort(generator(seed).permutation(len(every.Z))[:rows])
+    inputs, values = every.Z[chosen], target.values[chosen]
+    curve = worst_case(parts.network, inputs, values, loss=losses_for(names, target), n_boot=n_boot, seed=seed)
+    moved, reached, ceiling = _in_the_representation(parts, inputs, values, curve)
+    notes = list(curve.notes)
+    if len(chosen) < len(every.Z):
+        notes.append(f"{len(chosen):,} of {len(every.Z):,} rows, chosen at random, were moved.")
+    fields = {field.name: getattr(curve, field.name) for field in dataclasses.fields(curve)} | {"notes": tuple(notes)}
+    return InputWorstCaseResult(**fields, moved=moved, reached=reached, representation=ceiling)
 
 
 def _in_the_representation(
-    parts: Any, inputs: Array, codes: Array, curve: WorstCaseResult
+    parts: Any, inputs: Array, values: Array, curve: WorstCaseResult
 ) -> tuple[Floats, Floats, Floats]:
     """Features of the worst inputs at some multipliers: how far they moved, the loss and the worst case there."""
     from invariscope.criteria.worst_case.torch_heads import sweep, worst_points  # here: torch is an extra
@@ -106,13 +103,13 @@ def _in_the_representation(
     wanted = np.interp(np.array(PLACES) * curve.unit, curve.radii[usable], np.log(curve.gamma[usable]))
     moved, reached = [], []
     for multiplier in np.exp(wanted):
-        points = worst_points(parts.network, inputs, codes, curve.of, float(multiplier)).cpu().numpy()
+        points = worst_points(parts.network, inputs, values, curve.of, float(multiplier)).cpu().numpy()
         after = parts.represent(points).astype(np.float64)
         moved.append(float(np.sqrt(np.mean(np.sum((after - before) ** 2, axis=1)))))
-        _, losses, _ = sweep(parts.network, points, codes, curve.of, radius=0.0)
+        _, losses, _ = sweep(parts.network, points, values, curve.of, radius=0.0)
         reached.append(float(losses.mean()))
     distance = np.array(moved)
     if parts.head is None:
         return distance, np.array(reached), np.full(len(moved), np.nan)
-    there = worst_case(parts.head, before, codes, loss=curve.of, radii=distance, n_boot=0)
+    there = worst_case(parts.head, before, values, loss=curve.of, radii=distance, n_boot=0)
     return distance / there.unit, np.array(reached), there.upper

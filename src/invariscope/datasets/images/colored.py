@@ -10,11 +10,11 @@ import numpy as np
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.images.images import Images, deal, pixel_names
 from invariscope.datasets.images.mnist import (
-    DIGITS_LICENCE,
-    DIGITS_REFERENCE,
+    DIGITS_RECORD,
     MNIST_FILES,
     MNIST_LICENCE,
     MNIST_REFERENCE,
+    MNIST_ROWS,
     GrayImages,
     gray_images,
 )
@@ -198,7 +198,7 @@ ENTRIES = (
         licence=MNIST_LICENCE,
         reference=f"{MNIST_REFERENCE}; coloured after Arjovsky et al. (2019), Invariant risk minimization",
         published=(
-            Published("rows", 70_000, "LeCun et al. (1998): 60,000 + 10,000 images"),
+            MNIST_ROWS,
             Published("environments", 5, "influence paper, section 5.1.2"),
             Published("environments", 3, "DRIC paper, B.2.2", {"variant": "dric"}),
             Published(
@@ -214,8 +214,6 @@ ENTRIES = (
         kind="images",
         title="Coloured digits of 8 × 8 pixels, nothing to download",
         load=colored_digits,
-        licence=DIGITS_LICENCE,
-        reference=DIGITS_REFERENCE,
-        published=(Published("rows", 1797, "scikit-learn's description of its digits"),),
+        **DIGITS_RECORD,
     ),
 )

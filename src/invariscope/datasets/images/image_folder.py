@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.datasets.dataset import TEST, TRAIN
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.images.images import Images, pixel_names
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -89,44 +89,52 @@ def image_folder(
         raise InputError(f"side and limit count from 1: got {side} and {limit}")
     _require_pillow()
     root = Path(root).expanduser()
-    found = _listed(root, limit)
-    chosen_domains = _chosen("domain", domains, (one.domain for one in found))
-    chosen_classes = _chosen("class", classes, (one.kind for one in found))
-    listed = [one for one in found if one.domain in chosen_domains and one.kind in chosen_classes]
+    there = _listed(root, limit)
+    chosen_domains = _chosen("domain", domains, (one.domain for one in there))
+    chosen_classes = _chosen("class", classes, (one.kind for one in there))
+    listed = [one for one in there if one.domain in chosen_domains and one.kind in chosen_classes]
     channels = ("gray",) if gray else ("red", "green", "blue")
     X = np.empty((len(listed), len(channels), side, side), np.float32)
-    kept: list[_Labelled] = []
-    damaged: list[_Labelled] = []
-    read = partial(_pixels, side=side, gray=gray)
+    decode = partial(_pixels, side=side, gray=gray)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the interpreter while it decodes and resizes
-        decoded = pool.map(read, (one.path for one in listed))
-        for one, pixels in zip(listed, _with_bar(decoded, len(listed), progress), strict=True):
-            if isinstance(pixels, np.ndarray):
-                X[len(kept)] = pixels
-                kept.append(one)
-            elif errors == "skip":
-                damaged.append(one)
-            else:
-                raise InputError(f'{one.path} cannot be read ({pixels}): mend or remove it, or say errors="skip"')
-    if not kept:
+        decoded = pool.map(decode, (one.path for one in listed))
+        images, damaged = _filled(X, listed, _with_bar(decoded, len(listed), progress), skip=errors == "skip")
+    if not images:
         raise InputError(f"none of the {len(damaged)} images below {root} can be read, {damaged[0].path} for one")
     # in place: X may be most of the memory there is, and its first rows are all that is needed
-    X = X[: len(kept)]
+    X = X[: len(images)]
     X /= 255
     notes = [f"{len(damaged)} damaged images were left out, {damaged[0].path} for one"] if damaged else []
     return Images(
         X=X.reshape(len(X), -1),
-        y=np.array([one.kind for one in kept]),
-        env=np.array([one.domain for one in kept]),
+        y=np.array([one.kind for one in images]),
+        env=np.array([one.domain for one in images]),
         columns=pixel_names(channels, side, side),
-        description=f"{len(kept):,} images of {side} × {side} pixels.",
+        description=f"{len(images):,} images of {side} × {side} pixels.",
         source=str(root),
-        notes=(*notes, *_missing(root, found, kept)),
+        notes=(*notes, *_missing(root, there, images)),
         target_name="class",
         env_name="domain",
         image_shape=(len(channels), side, side),
-        per_row={"file": np.array([one.path.relative_to(root).as_posix() for one in kept])},
+        per_row={"file": np.array([one.path.relative_to(root).as_posix() for one in images])},
     )
+
+
+def _filled(
+    X: NDArray[np.float32], listed: Sequence[_Labelled], decoded: Iterable[Any], *, skip: bool
+) -> tuple[list[_Labelled], list[_Labelled]]:
+    """Write the pixels into the first rows of X: which images these are, and which are damaged and were skipped."""
+    images: list[_Labelled] = []
+    damaged: list[_Labelled] = []
+    for one, pixels in zip(listed, decoded, strict=True):
+        if isinstance(pixels, np.ndarray):
+            X[len(images)] = pixels
+            images.append(one)
+        elif skip:
+            damaged.append(one)
+        else:
+            raise InputError(f'{one.path} cannot be read ({pixels}): mend or remove it, or say errors="skip"')
+    return images, damaged
 
 
 def pacs(
@@ -153,17 +161,17 @@ def pacs(
         *some, last = PACS_DOMAINS
         raise InputError(f'PACS has no domain "{test_domain}": use {", ".join(some)} or {last}')
     if root is not None:
-        found = image_folder(root, side=side, domains=PACS_DOMAINS, classes=PACS_CLASSES, progress=progress)
+        images = image_folder(root, side=side, domains=PACS_DOMAINS, classes=PACS_CLASSES, progress=progress)
     elif side == 32:
-        found = _pacs_archive()
+        images = _pacs_archive()
     else:
         raise InputError(f"{PACS_FILE.path} holds images of 32 × 32 pixels: for side={side} pass root=, the images")
     return replace(
-        found,
-        description=f"{len(found):,} images of {side} × {side} pixels that show a {', '.join(PACS_CLASSES[:-1])} or "
+        images,
+        description=f"{len(images):,} images of {side} × {side} pixels that show a {', '.join(PACS_CLASSES[:-1])} or "
         f"{PACS_CLASSES[-1]} as a photo, art painting, cartoon or sketch.",
         choices=(f"The published images are larger (227 × 227 pixels): here {side} × {side}.",),
-        part=np.where(found.env == test_domain, TEST, TRAIN),
+        part=np.where(images.env == test_domain, TEST, TRAIN),
     )
 
 
@@ -191,19 +199,19 @@ def _pacs_archive() -> Images:
 def _listed(root: Path, limit: int | None) -> list[_Labelled]:
     if not root.is_dir():
         raise InputError(f"{root} is not a folder: images are expected as {_EXPECTED}")
-    found = [
+    images = [
         _Labelled(domain.name, kind.name, path)
         for domain in _folders(root)
         for kind in _folders(domain)
         for path in _images(kind)[:limit]
     ]
-    if not found:
+    if not images:
         raise InputError(_what_is_there(root))
-    return found
+    return images
 
 
-def _chosen(what: str, wanted: Sequence[str] | None, found: Iterable[str]) -> set[str]:
-    there = set(found)
+def _chosen(what: str, wanted: Sequence[str] | None, names: Iterable[str]) -> set[str]:
+    there = set(names)
     missing = set(wanted or ()) - there
     if missing:
         raise InputError(f'there are no images of {what} "{min(missing)}": choose from {", ".join(sorted(there))}')
@@ -230,11 +238,11 @@ def _what_is_there(root: Path) -> str:
     return f"{message}: {first} lies higher up. Pass the folder above the domains, or add the missing level"
 
 
-def _missing(root: Path, found: list[_Labelled], kept: list[_Labelled]) -> list[str]:
+def _missing(root: Path, there: list[_Labelled], images: list[_Labelled]) -> list[str]:
     """What a user may have expected to be there: folders without images, and classes that not all domains have."""
-    empty = {folder.name for folder in _folders(root)} - {one.domain for one in found}
-    pairs = {(one.domain, one.kind) for one in kept}
-    every = itertools.product(sorted({one.domain for one in kept}), sorted({one.kind for one in kept}))
+    empty = {folder.name for folder in _folders(root)} - {one.domain for one in there}
+    pairs = {(one.domain, one.kind) for one in images}
+    every = itertools.product(sorted({one.domain for one in images}), sorted({one.kind for one in images}))
     return [
         *(f'folder "{name}" has no images in folders of classes and was not read' for name in sorted(empty)),
         *(

@@ -9,8 +9,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.rows.arrays import Array, Integers
 
 

@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from invariscope.datasets.entry import Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import DebianMember, NpmMember, Url
 from invariscope.errors import InputError
 
 MNIST_LICENCE = "none on its home page; usually given as CC BY-SA 3.0"
 MNIST_REFERENCE = "LeCun, Bottou, Bengio, Haffner (1998), Gradient-based learning applied to document recognition"
-DIGITS_LICENCE = "CC BY 4.0"
-DIGITS_REFERENCE = "Alpaydin, Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning Repository"
+MNIST_ROWS = Published("rows", 70_000, "LeCun et al. (1998): 60,000 + 10,000 images")
+#: What the catalogue says of all sets made from the small digits.
+DIGITS_RECORD: dict[str, Any] = {
+    "licence": "CC BY 4.0",
+    "reference": "Alpaydin, Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning Repository",
+    "published": (Published("rows", 1797, "scikit-learn's description of its digits"),),
+}
 
 _MNIST_HOME = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _FASHION_HOME = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -180,18 +186,18 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def _from_files(files: tuple[DataFile, ...], what: str) -> GrayImages:
-    found = locate_all(files)
+    located = locate_all(files)
     pixels, labels = [], []
-    for images, digits in (found[:2], found[2:]):
+    for images, digits in (located[:2], located[2:]):
         pixels.append(read_idx(images.path, 3))
         labels.append(read_idx(digits.path, 1))
         if len(pixels[-1]) != len(labels[-1]):
             raise InputError(f"{images.path} has {len(pixels[-1])} images but {digits.path} {len(labels[-1])} labels")
-    source = found[0].source
+    source = located[0].source
     return GrayImages(
         np.concatenate(pixels),
         255,
         np.concatenate(labels).astype(np.int64),
         what,
-        str(found[0].path.parent) if source is None else source.label,
+        str(located[0].path.parent) if source is None else source.label,
     )

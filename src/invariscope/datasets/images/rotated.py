@@ -10,11 +10,11 @@ import numpy as np
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.images.images import Images, deal, pixel_names
 from invariscope.datasets.images.mnist import (
-    DIGITS_LICENCE,
-    DIGITS_REFERENCE,
+    DIGITS_RECORD,
     MNIST_FILES,
     MNIST_LICENCE,
     MNIST_REFERENCE,
+    MNIST_ROWS,
     GrayImages,
     gray_images,
 )
@@ -83,29 +83,29 @@ def rotated(
         degrees = degrees.astype(np.int64)
     _, height, width = gray.pixels.shape
     keep = gray.every(downsample)
-    kept = np.arange(height * width).reshape(height, width)[keep, keep]
+    pixels = np.arange(height * width).reshape(height, width)[keep, keep]
     image, environment, part = deal(len(gray.pixels), len(degrees), n, n_test, np.random.default_rng(seed))
 
     flat, level = gray.pixels.reshape(len(gray.pixels), -1), gray.levels()
-    X = np.empty((len(image), kept.size), np.float32)
+    X = np.empty((len(image), pixels.size), np.float32)
     for code, angle in enumerate(degrees):
         here = np.flatnonzero(environment == code)
-        turn = rotation(height, width, float(angle))[kept.ravel()]
+        turn = rotation(height, width, float(angle))[pixels.ravel()]
         X[here[0] : here[-1] + 1] = (turn @ level[flat[image[here]].T]).T
     np.minimum(X, 1, out=X)  # weights add up to 1 but for rounding
     return Images(
         X=X,
         y=gray.digit[image],
         env=degrees[environment],
-        columns=pixel_names(("gray",), *kept.shape),
-        description=f"{len(image):,} {gray.what} of {kept.shape[0]} × {kept.shape[1]} pixels in ten classes, turned "
-        "counter-clockwise by the angle of their environment, in degrees.",
+        columns=pixel_names(("gray",), *pixels.shape),
+        description=f"{len(image):,} {gray.what} of {pixels.shape[0]} × {pixels.shape[1]} pixels in ten classes, "
+        "turned counter-clockwise by the angle of their environment, in degrees.",
         source=f"{gray.source}; turned here, dealt with seed {seed}",
         choices=("Every image is in one environment only, as in DomainBed; all images are pooled before.",),
         part=part,
         target_name="digit",
         env_name="angle",
-        image_shape=(1, *kept.shape),
+        image_shape=(1, *pixels.shape),
         per_row={"image": image},
     )
 
@@ -147,7 +147,7 @@ ENTRIES = (
         licence=MNIST_LICENCE,
         reference=f"{MNIST_REFERENCE}; turned after Ghifary et al. (2015)",
         published=(
-            Published("rows", 70_000, "LeCun et al. (1998): 60,000 + 10,000 images"),
+            MNIST_ROWS,
             Published("environments", 6, "Ghifary et al. (2015): 0 to 75 degrees in steps of 15"),
         ),
     ),
@@ -156,8 +156,6 @@ ENTRIES = (
         kind="images",
         title="Turned digits of 8 × 8 pixels, nothing to download",
         load=rotated_digits,
-        licence=DIGITS_LICENCE,
-        reference=DIGITS_REFERENCE,
-        published=(Published("rows", 1797, "scikit-learn's description of its digits"),),
+        **DIGITS_RECORD,
     ),
 )

@@ -83,7 +83,7 @@ def bayesian_network(
         to_target = to_effects = np.eye(dim)
     else:
         to_target, to_effects = weights_rng.standard_normal((2, dim, dim)) / np.sqrt(dim)
-    kept = slice(None) if component is None else component
+    components = slice(None) if component is None else component
 
     def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         e = scales[position]
@@ -91,7 +91,7 @@ def bayesian_network(
         x1 = e * noise[:, :dim]
         y = x1 @ to_target + noise[:, dim : 2 * dim]
         x2 = y @ to_effects + e * noise[:, 2 * dim :]
-        return np.hstack([x1, x2]), y[:, kept]
+        return np.hstack([x1, x2]), y[:, components]
 
     # rows of (x1, x2, y) are standard normals (noise of x1, of y, of x2) times this matrix
     zero, one = np.zeros((dim, dim)), np.eye(dim)
@@ -104,7 +104,7 @@ def bayesian_network(
         covariances = covariances[:, shown][:, :, shown]
     population = Population.of(covariances, rows=rows, targets=dim if component is None else 1)
     truth = linear_truth(population, population.selected(range(dim)), scales)
-    head = to_target[:, kept]
+    head = to_target[:, components]
     erm = truth["erm"].reshape(2 * dim, *head.shape[1:])
     return drawn(
         sample,

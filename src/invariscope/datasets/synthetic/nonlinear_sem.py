@@ -82,7 +82,7 @@ def nonlinear_sem(
     scale = not_negative(hidden_scale, "hidden_scale") if setting[0] == "P" else 0.0
     to_cause, to_target, to_effect = weights = scale * weights_rng.standard_normal(3) + 0.0  # no −0
     noise = [(e, 1.0) if setting[1] == "O" else (1.0, e) for e in scales]
-    kept = [0, 1, 2] if square else [0, 2]
+    features = [0, 1, 2] if square else [0, 2]
 
     def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         e, (target_noise, effect_noise) = scales[position], noise[position]
@@ -91,7 +91,7 @@ def nonlinear_sem(
         x1 = to_cause * hidden + own
         y = x1**2 + to_target * hidden + target_noise * jumps[0]
         x2 = y + to_effect * hidden + effect_noise * jumps[1]
-        return np.column_stack([x1, x1**2, x2])[:, kept], y
+        return np.column_stack([x1, x1**2, x2])[:, features], y
 
     # x1² − E[x1²] is uncorrelated with H and x1 (odd moments of normals are 0), so (x1, x1², x2, Y) is a linear map of
     # five uncorrelated sources: H, noise of x1, x1² − E[x1²], noise of Y, noise of x2
@@ -108,7 +108,7 @@ def nonlinear_sem(
     covariances = np.stack([(system * source) @ system.T for source in variances])
     means = spread[:, None] * system[:, 2]
     whole = Population.of(covariances, means, rows=rows)
-    shown = [*kept, 3]
+    shown = [*features, 3]
     return drawn(
         sample,
         scales,
@@ -130,7 +130,7 @@ def nonlinear_sem(
             "hidden_weights": weights,
             "mean": dict(zip(scales, means[:, shown], strict=True)),
             "covariance": dict(zip(scales, covariances[:, shown][:, :, shown], strict=True)),
-            **linear_truth(whole.selected(kept), whole.selected([0, 1]), scales),
+            **linear_truth(whole.selected(features), whole.selected([0, 1]), scales),
         },
     )
 

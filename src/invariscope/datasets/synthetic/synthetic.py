@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.rows.arrays import Array, Floats
 
 Generator = np.random.Generator
@@ -24,7 +24,7 @@ INFLUENCE = '"Out-of-distribution generalization analysis via influence function
 class Synthetic(Dataset):
     """Rows drawn from a known law: first the training rows, environment after environment, then any test rows.
 
-    Like every :class:`~invariscope.datasets.dataset.Dataset`, and also:
+    Like every :class:`~invariscope.reading.dataset.Dataset`, and also:
 
     Attributes
     ----------

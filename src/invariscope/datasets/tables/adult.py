@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url, WheelMember
 from invariscope.datasets.tables import engineered_environments
 from invariscope.datasets.tables.engineered_environments import TESTING, TRAINING
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.reading.encoding import one_hot
 from invariscope.rows.arrays import Booleans, Integers
 
@@ -147,8 +147,8 @@ def _all_rows() -> tuple[pd.DataFrame, NDArray[np.str_]]:
     """All 48,842 rows in UCI's order, and the part each belongs to."""
     # the first line of adult.test is a remark, and its labels end in a full stop
     frames = [
-        pd.read_csv(found.path, header=None, names=list(_COLUMNS), skiprows=skipped, skipinitialspace=True)
-        for found, skipped in zip(locate_all((TRAINING_FILE, TEST_FILE)), (0, 1), strict=True)
+        pd.read_csv(located.path, header=None, names=list(_COLUMNS), skiprows=skipped, skipinitialspace=True)
+        for located, skipped in zip(locate_all((TRAINING_FILE, TEST_FILE)), (0, 1), strict=True)
     ]
     table = pd.concat(frames, ignore_index=True)
     table[_TARGET] = table.pop("income").str.startswith(">50K")

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.sources import Url, WheelMember
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 
 FILE = DataFile(
     "bike_sharing/hour.csv",
@@ -79,8 +79,8 @@ def bike_sharing(features: Sequence[str] = FEATURES) -> Dataset:
     unknown = [name for name in features if name not in FEATURES]
     if unknown:
         raise InputError(f'bike_sharing has no feature "{unknown[0]}": choose among {", ".join(FEATURES)}')
-    found = locate(FILE)
-    table = _in_one_form(_from_hour_csv(found.path) if found.source is None else _from_package(found.path))
+    located = locate(FILE)
+    table = _in_one_form(_from_hour_csv(located.path) if located.source is None else _from_package(located.path))
     return Dataset(
         X=table[list(features)],
         y=table["cnt"],
@@ -88,7 +88,7 @@ def bike_sharing(features: Sequence[str] = FEATURES) -> Dataset:
         columns=tuple(features),
         description="Bikes rented per hour in Washington, D.C., 2011-2012; temperatures in °C, humidity in %, wind in "
         "km/h. The target is the number of rentals in an hour.",
-        source="UCI Bike Sharing, " + ("hour.csv" if found.source is None else f"from {found.source.label}"),
+        source="UCI Bike Sharing, " + ("hour.csv" if located.source is None else f"from {located.source.label}"),
         choices=_choices(features),
         part=np.where(table["yr"] == 0, TRAIN, TEST),
         target_name="cnt",

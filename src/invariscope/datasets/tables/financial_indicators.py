@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 
 _HOME = "https://raw.githubusercontent.com/capybaralet/REx_code_release/master/finance_experiments/data"
 
@@ -64,8 +64,8 @@ def financial_indicators(target: str = "class") -> Dataset:
         raise InputError(f"target={target!r} is unknown: choose class or {_VARIATION}")
     years = {
         # in the file of 2014 the target is the column "2015 PRICE VAR [%]"
-        year: pd.read_csv(found.path, index_col=0).rename(columns={f"{year + 1} PRICE VAR [%]": _VARIATION})
-        for year, found in zip(FILES, locate_all([*FILES.values()]), strict=True)
+        year: pd.read_csv(located.path, index_col=0).rename(columns={f"{year + 1} PRICE VAR [%]": _VARIATION})
+        for year, located in zip(FILES, locate_all([*FILES.values()]), strict=True)
     }
     table = pd.concat(years.values(), join="inner", ignore_index=True)
     year = np.repeat(list(years), [len(frame) for frame in years.values()])

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from invariscope.datasets.dataset import Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 from invariscope.reading.missing_values import fill
 
 _HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
@@ -84,8 +84,8 @@ def heart_disease(missing: str = "impute-median", drop: Sequence[str] = ()) -> D
     if unknown:
         raise InputError(f'heart_disease has no feature "{unknown[0]}": choose among {", ".join(FEATURES)}')
     tables = [
-        pd.read_csv(found.path, header=None, names=[*FEATURES, _TARGET], na_values="?", dtype=np.float64)
-        for found in locate_all([*FILES.values()])
+        pd.read_csv(located.path, header=None, names=[*FEATURES, _TARGET], na_values="?", dtype=np.float64)
+        for located in locate_all([*FILES.values()])
     ]
     table = pd.concat(tables, ignore_index=True)
     env = pd.Series(np.repeat(list(FILES), [len(rows) for rows in tables]), name="hospital")

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from invariscope.datasets.dataset import TEST, TRAIN, Dataset
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.sources import Url
 from invariscope.datasets.tables import engineered_environments
 from invariscope.datasets.tables.engineered_environments import TESTING, TRAINING
 from invariscope.errors import InputError
+from invariscope.reading.dataset import TEST, TRAIN, Dataset
 
 FILE = DataFile(
     "law_school/lawschool.csv",

@@ -68,7 +68,8 @@ def bar(estimate: Estimate, standing: str, axis: Axis, margin: float) -> str:
             marks += f'<svg x="{right:.2f}%" y="15" class="{standing}"><path d="M-1,-5 L6,0 L-1,5 Z"/></svg>'
     if math.isfinite(estimate.value):
         marks += f'<circle class="{standing}" cx="{axis.position(estimate.value):.2f}%" cy="15" r="4.5"/>'
-    return f'<svg width="100%" height="30" role="img" aria-label="{escaped(wording.change(estimate))}">{marks}</svg>'
+    label = escaped(wording.change(estimate.value, estimate.interval))
+    return f'<svg width="100%" height="30" role="img" aria-label="{label}">{marks}</svg>'
 
 
 def ticks_above(axis: Axis, margin: float) -> str:

@@ -16,7 +16,6 @@ from invariscope.report.parts.left_out import title_of
 from invariscope.results import (
     DricResult,
     EnvironmentResult,
-    Estimate,
     InfluenceResult,
     RegretResult,
     TransportGapResult,
@@ -52,7 +51,7 @@ def _row(name: str, result: Any) -> CriterionRow:
     words = CRITERIA.get(name)
     value, interval = wording.number(result.value), wording.span(getattr(result, "interval", NO_INTERVAL))
     if isinstance(result, RegretResult):  # a share: told in per cent
-        value, _, ends = wording.change(Estimate(result.value, result.interval)).partition(" (")
+        value, _, ends = wording.change(result.value, result.interval).partition(" (")
         interval = ends and f"{ends.removesuffix(')')} %"
     return CriterionRow(
         name=name,

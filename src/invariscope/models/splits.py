@@ -7,21 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.outputs import (
     Names,
     checked_predictions,
-    comes_from,
     dense_matrix,
     given_values,
     numbered,
     refuse_other_rows,
+    row_count,
 )
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.targets import kind_of_task
 
 BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
 
@@ -42,7 +43,7 @@ class Split:
     head : LinearHead, optional
     columns : names of the representation's columns, or a function (X, Z) -> names
     name : a few words for the report
-    task : "regression", "classification" or None (then the shape of the predictions decides)
+    task : "regression", "classification", or "auto" and None (then the shape of the predictions decides)
     classes : labels of the probability columns, in their order
 
     Attributes
@@ -97,19 +98,12 @@ class Split:
     ) -> None:
         if represent is None and predict is None:
             raise InputError("a Split needs represent=, predict= or both: functions of X, or arrays")
-        if task not in (None, "regression", "classification"):
-            raise InputError(f'task "{task}" is unknown: use "regression" or "classification"')
-        if head is not None and not isinstance(head, LinearHead):
-            raise InputError(f"head is a {type(head).__name__}: give iv.LinearHead(weight, bias) or leave it out")
-        if head is not None and represent is None:
-            raise InputError("a head reads a representation: pass represent= as well")
-        if head is not None and predict is None and task is None:
-            raise InputError('to predict from the head say what it predicts: task="regression" or "classification"')
-        if represent is not None and not callable(represent):
-            given, names = dense_matrix(represent, "represent")
-            represent, columns = partial(given_values, given, "represent"), names if columns is None else columns
-        if predict is not None and not callable(predict):
-            predict = partial(given_values, dense_matrix(predict, "predict")[0], "predict")
+        task = kind_of_task(task)
+        if head is not None:
+            _refuse_unfit_head(head, represent, predict, task)
+        represent, names = _as_function(represent, "represent")
+        predict, _ = _as_function(predict, "predict")
+        columns = names if columns is None else columns
         level = level or ("prediction" if represent is None else "representation")
         for field, value in {
             "head": head,
@@ -189,7 +183,7 @@ class Split:
         else:
             Z = self.represent(X) if Z is None else Z
             values = self.head.scores(Z) if self.task == "regression" else self.head.probabilities(Z)
-        return checked_predictions(values, X, self.task, self.classes)
+        return checked_predictions(values, rows=row_count(X), task=self.task, classes=self.classes)
 
     def columns(self, X: Any, Z: Array | None = None) -> Names:
         """One name per column of the representation of X; pass it as Z to spare computing it again."""
@@ -217,6 +211,23 @@ class Split:
         return f"<Split {self.description}; {self.head or 'no linear head'}>"
 
 
+def _refuse_unfit_head(head: Any, represent: Any, predict: Any, task: str | None) -> None:
+    if not isinstance(head, LinearHead):
+        raise InputError(f"head is a {type(head).__name__}: give iv.LinearHead(weight, bias) or leave it out")
+    if represent is None:
+        raise InputError("a head reads a representation: pass represent= as well")
+    if predict is None and task is None:
+        raise InputError('to predict from the head say what it predicts: task="regression" or "classification"')
+
+
+def _as_function(half: Any, what: str) -> tuple[Callable[[Any], Any] | None, Names | None]:
+    """A half as a function of X, and the names of its columns where it is a table of values computed before."""
+    if half is None or callable(half):
+        return half, None
+    values, names = dense_matrix(half, what)
+    return partial(given_values, values, what), names
+
+
 @contextmanager
 def _names_of_columns_do_not_matter() -> Iterator[None]:
     """A model fitted on a table and given an array, or the other way round, works all the same: no need to warn."""
@@ -225,96 +236,9 @@ def _names_of_columns_do_not_matter() -> Iterator[None]:
         yield
 
 
-def split(
-    model: Any,
-    *,
-    layer: str | None = None,
-    task: str | None = None,
-    classes: Sequence[Any] | None = None,
-    batch_size: int | None = None,
-    device: Any = None,
-    rows: Any = None,
-) -> Split:
-    """Cut a fitted model into the representation it computes and the head that predicts from it.
+@runtime_checkable
+class SplitsItself(Protocol):
+    """A model that knows its own halves, as invariscope's estimators do: adapters ask it instead of looking inside."""
 
-    ================================  ====================================  =======================================
-    model                             representation                        head
-    ================================  ====================================  =======================================
-    linear model                      the features                          its coefficients
-    Pipeline                          all steps but the last                the last step's, if that is linear
-    MLPClassifier, MLPRegressor       last hidden layer                     last layer
-    InvariantClassifier, -Regressor   last hidden layer, or the score       last layer
-    GridSearchCV and the like         that of the best model                that of the best model
-    torch module                      what its last linear layer reads      that layer
-    - with two halves, or a pair      what its head or classifier reads     head or classifier, if linear
-    - with ``layer="..."``            what that layer reads                 that layer, if linear and the last
-    other with predict(_proba)        its predictions (see :class:`Split`)  none
-    function X -> predictions         its predictions                       none
-    ================================  ====================================  =======================================
-
-    A head is given only where its scores (regression), their sigmoid or softmax (``predict_proba``) or its decision
-    scores are the model's own: Poisson regression, say, keeps the features but has no linear head.
-    It cannot look inside forests, kernels or a model of a transformed target: those are judged by what they predict.
-
-    Parameters, all but the first for torch modules
-    ----------
-    model : fitted; a torch module may be an ``nn.Sequential``, have attributes ``featurizer`` and ``classifier`` or
-        ``represent`` and ``head`` (DomainBed's algorithms, networks of :mod:`invariscope.training`), be a pair
-        (representation, head), or be anything else whose last step is an ``nn.Linear``, with or without a softmax,
-        log-softmax or sigmoid behind it
-    layer : name of the step whose inputs are the representation, as in ``model.named_modules()``
-    task : what one output is: the prediction ("regression") or the log-odds of the second class ("classification");
-        left out, the target of the audit decides. K outputs are K classes.
-    classes : labels of the outputs in their order (default: 0, 1, ..., K - 1)
-    batch_size : rows at a time (default: 256)
-    device : where to compute (default: where the module is); a module elsewhere is copied there
-    rows : some inputs; two of them are tried at once, to find the last linear layer where it was not defined last
-
-    ``represent`` and ``predict`` then take arrays and tensors of any shape, tables, data sets and loaders. A loader is
-    read in the order of its data set, whether it shuffles or not (a stream as it comes). The module is used without
-    gradients and as in ``model.eval()``, and is left in the state it was in. Its head is copied: after further
-    training, split again.
-
-    >>> from sklearn.linear_model import LinearRegression
-    >>> halves = split(LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]))
-    >>> halves.description, halves.head.weight.round(6).tolist(), halves.head.bias.round(6).tolist()
-    ('LinearRegression: the features themselves', [[2.0]], [1.0])
-    """
-    kind = type(model).__name__
-    settings = {
-        name: value
-        for name, value in {
-            "layer": layer, "task": task, "classes": classes, "batch_size": batch_size, "device": device
-        }.items()
-        if value is not None
-    }  # fmt: skip
-    if isinstance(model, type):
-        trained = "" if hasattr(model, "named_modules") else ".fit(X, y)"
-        raise InputError(f"{model.__name__} is a class: pass a fitted model, {model.__name__}(...){trained}")
-    if _is_network(model):
-        from invariscope.models.torch_models import split_module  # here: torch is an extra
-
-        return split_module(model, rows=rows, **settings)
-    if settings:
-        raise InputError(f"{next(iter(settings))}= is for torch modules, and a {kind} is none: leave it out")
-    if isinstance(model, Split):
-        return model
-    from invariscope.models.sklearn_models import split_estimator, split_predictor  # here: it builds on Split
-
-    if comes_from(model, "sklearn") and hasattr(model, "get_params"):
-        return split_estimator(model)
-    if hasattr(model, "predict_proba") or hasattr(model, "predict"):
-        return split_predictor(model)
-    if callable(model):
-        return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
-    raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
-
-
-def _is_network(model: Any) -> bool:
-    """A torch module, a pair of them, or what training gave; recognised by name, since torch may not be there."""
-    if isinstance(model, tuple):
-        return len(model) == 2 and all(comes_from(half, "torch") for half in model)
-    trained = type(model).__module__.startswith("invariscope.training.") and hasattr(model, "history")
-    return (trained and comes_from(getattr(model, "network", None), "torch")) or (
-        comes_from(model, "torch") and hasattr(model, "named_modules")
-    )
+    def represent(self, X: Any) -> Array: ...
+    def split(self) -> Split: ...

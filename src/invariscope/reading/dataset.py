@@ -38,6 +38,7 @@ class Dataset:
     notes : what was changed on the way in (columns left out, values filled in)
     part : (n,) "train" or "test" where the data come with a split, else ``None``
     truth : population quantities, where the law of the rows is known
+    others : (n,) columns with another part, by that part: "weight", "prediction"
     target_name, env_name : what the target and the environments are called
 
     >>> data = Dataset(X=np.eye(4), y=np.arange(4), env=np.array(list("abab")), columns=tuple("wxyz"),
@@ -60,6 +61,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     part: NDArray[np.str_] | None = None
     truth: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
     target_name: str = "target"
     env_name: str = "environment"
 
@@ -138,7 +140,8 @@ class Dataset:
             return values.iloc[chosen].reset_index(drop=True) if hasattr(values, "iloc") else values[chosen]
 
         part = None if self.part is None else self.part[chosen]
-        return replace(self, X=take(self.X), y=take(self.y), env=take(self.env), part=part)
+        others = {name: take(values) for name, values in self.others.items()}
+        return replace(self, X=take(self.X), y=take(self.y), env=take(self.env), part=part, others=others)
 
     def _of_part(self, name: str) -> Self:
         if self.part is None:

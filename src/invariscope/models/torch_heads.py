@@ -76,8 +76,8 @@ def feature_head(
 
     def scores(named: Named, rows: Tensor) -> Tensor:
         with as_it_predicts(head):
-            found: Tensor = functional_call(head, named, (rows.reshape(rows.shape[0], *(shape or (width,))),))
-        return found
+            values: Tensor = functional_call(head, named, (rows.reshape(rows.shape[0], *(shape or (width,))),))
+        return values
 
     return FeatureHead(scores, named)
 

@@ -1,4 +1,4 @@
-"""What `invariscope train` trains: rows from all environments but some, and how well a model predicts in each."""
+"""Training on a table that was read: rows from all environments but some, and how well a model predicts in each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from invariscope import Environments, InvariantClassifier, InvariantRegressor
-from invariscope.cli.inputs import Prepared, Wanted, how_to_drop
 from invariscope.errors import InputError
+from invariscope.estimators.classifier import InvariantClassifier
+from invariscope.estimators.regressor import InvariantRegressor
 from invariscope.heads.losses import loss_of
+from invariscope.reading.dataset import Dataset
+from invariscope.reading.dropped_environments import named_environments
 from invariscope.reading.encoding import level_name
-from invariscope.reading.named_table import listed, some
+from invariscope.reading.named_table import some
+from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -25,9 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The table, which of its rows are trained on, and which columns differ among these."""
+    """The rows, which of them are trained on, and which columns differ among these.
 
-    prepared: Prepared
+    ``trained_on`` and ``left_out`` are codes of environments in ``data``.
+    """
+
+    rows: Dataset
     data: Environments
     target: Target
     left_out: tuple[int, ...]
@@ -35,35 +42,46 @@ class Training:
     columns: tuple[str, ...]
 
     @classmethod
-    def of(cls, prepared: Prepared, wanted: Wanted, leave_out: Sequence[str], objective: Objective) -> Training:
-        """Find the environments to leave out, and refuse what cannot be trained on."""
-        try:
-            rows = (prepared.X, prepared.y, prepared.env)
-            data = Environments(*rows, target_name=wanted.target, env_name=wanted.env)
-            target = target_of(data, prepared.task)
-        except InputError as error:
-            raise InputError(f"{error}{how_to_drop(error.environments, prepared.env, wanted)}") from error
-        left_out = _left_out(data, leave_out)
+    def of(
+        cls,
+        rows: Dataset,
+        objective: Objective,
+        *,
+        leave_out: Sequence[str] = (),
+        task: str = "auto",
+        spell: Spelling = PYTHON,
+    ) -> Training:
+        """Find the environments to leave out, by label, and refuse what cannot be trained on."""
+        data = rows.environments
+        target = target_of(data, task)
+        refuse_unfit_for_own_heads(data, target)
+        left_out = _left_out(data, leave_out, spell)
         if len(data) - len(left_out) < objective.fewest_environments:
             raise InputError(
-                f"--objective {objective.name} compares environments, but --leave-out leaves only one: "
-                "leave out fewer, or pass --objective erm"
+                f"{spell('objective', objective.name)} compares environments, but {spell('leave_out')} leaves only "
+                f"one: leave out fewer, or pass {spell('objective', 'erm')}"
             )
-        X = prepared.X[~_among(data, left_out)]
+        X = rows.X[~_among(data, left_out)]
         same = (X.min() == X.max()).to_numpy()  # nothing is learnt about it, so it must not count elsewhere
         columns = tuple(X.columns[~same])
         note = f"Left out because all rows trained on have the same value: {some(list(X.columns[same]))}."
         if not columns:
             raise InputError(f"there is nothing to learn from. {note}")
-        notes = [*prepared.notes, *([note] if same.any() else [])]
+        notes = [*rows.notes, *([note] if same.any() else [])]
         if left_out and any(one.startswith("Filled in for missing") for one in notes):
             notes.append("What was filled in is the middle of all rows, those left out included.")
-        return cls(prepared, data, target, left_out, tuple(notes), columns)
+        return cls(rows, data, target, left_out, tuple(notes), columns)
+
+    @property
+    def trained_on(self) -> list[int]:
+        """Environments that are not left out."""
+        return [code for code in range(len(self.data)) if code not in self.left_out]
 
     @property
     def X(self) -> pd.DataFrame:
         """What the model reads: a table of float64."""
-        return self.prepared.X[list(self.columns)]
+        table: pd.DataFrame = self.rows.X
+        return table[list(self.columns)]
 
     @property
     def y(self) -> Array:
@@ -74,8 +92,8 @@ class Training:
     def fitted(self, **settings: Any) -> InvariantEstimator:
         """The model, trained on all environments but those left out."""
         kind = InvariantClassifier if self.target.classes else InvariantRegressor
-        rows = ~_among(self.data, self.left_out)
-        model: InvariantEstimator = kind(**settings).fit(self.X[rows], self.y[rows], env=self.prepared.env[rows])
+        seen = _among(self.data, self.trained_on)
+        model: InvariantEstimator = kind(**settings).fit(self.X[seen], self.y[seen], env=self.rows.env[seen])
         return model.set_params(progress=False)  # type: ignore[no-any-return]
 
     def losses(self, model: Any) -> dict[str, Floats]:
@@ -84,21 +102,18 @@ class Training:
         loss, classes = loss_of(self.target), bool(self.target.classes)
         scores = model.decision_function(self.X) if classes else model.predict(self.X)
         each = loss.reported * loss.value(scores.reshape(len(values), -1), values)
-        found = {"log-loss" if classes else "mean squared error": each}
+        losses = {"log-loss" if classes else "mean squared error": each}
         if classes:
-            found["accuracy"] = (model.predict(self.X) == self.y).astype(float)
-        return {name: _means(parts, codes, len(self.data)) for name, parts in found.items()}
+            losses["accuracy"] = (model.predict(self.X) == self.y).astype(float)
+        return {name: _means(parts, codes, len(self.data)) for name, parts in losses.items()}
 
 
-def _left_out(data: Environments, given: Sequence[str]) -> tuple[int, ...]:
-    labels = {level_name(label): code for code, label in enumerate(data.labels)}
-    wanted = list(dict.fromkeys(listed(given, labels)))
-    for label in wanted:
-        if label not in labels:
-            raise InputError(f'there is no {data.env_name} "{label}" (--leave-out): there are {some(list(labels))}')
-    if len(wanted) == len(labels):
-        raise InputError(f"--leave-out names every {data.env_name}: there would be nothing to train on")
-    return tuple(labels[label] for label in wanted)
+def _left_out(data: Environments, given: Sequence[str], spell: Spelling) -> tuple[int, ...]:
+    codes = {level_name(label): code for code, label in enumerate(data.labels)}
+    wanted = named_environments(given, codes, data.env_name, "leave_out", spell)
+    if len(wanted) == len(codes):
+        raise InputError(f"{spell('leave_out')} names every {data.env_name}: there would be nothing to train on")
+    return tuple(codes[label] for label in wanted)
 
 
 def _among(data: Environments, codes: Sequence[int]) -> Booleans:

@@ -12,8 +12,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from invariscope.datasets import Dataset, Images, bike_sharing, colored_digits
-from invariscope.datasets.tables.bike_sharing import BIKE_FEATURES
+from invariscope.datasets.images.colored import colored_digits
+from invariscope.datasets.images.images import Images
+from invariscope.datasets.tables.bike_sharing import BIKE_FEATURES, bike_sharing
+from invariscope.reading.dataset import Dataset
 
 #: Rain and snow, light or heavy: a few hours of heavy rain a year are no class of their own.
 WEATHER = {1: "clear", 2: "mist", 3: "rain or snow", 4: "rain or snow"}

@@ -1,4 +1,4 @@
-"""Conditions of --fail-on: read strictly, and judged or refused, but never passed over in silence."""
+"""Conditions on an audit, such as regret>0.1: read strictly, judged or refused, never passed over in silence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from invariscope.errors import InputError
 from invariscope.wording import LOSS_NAMES
 
 if TYPE_CHECKING:
-    from invariscope import Audit
+    from invariscope.auditing.record import Audit
 
 NUMERIC = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _FORM = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\s*(<=|>=|==|!=|<|>|=)\s*([^<>=!\s][^<>=!]*)")
@@ -34,7 +34,9 @@ class Condition:
 
 
 def parse(values: Sequence[str], n_boot: int) -> tuple[Condition, ...]:
-    """Conditions of a repeatable, comma-separated option.
+    """Conditions as people write them, each text one or several with commas between.
+
+    ``n_boot`` is the number of draws the audit will have: a p-value it cannot reach is refused.
 
     >>> [str(condition) for condition in parse(["regret > 0.1,p<0.01", "verdict=not-invariant"], 999)]
     ['regret>0.1', 'p<0.01', 'verdict=not-invariant']
@@ -46,7 +48,7 @@ def parse(values: Sequence[str], n_boot: int) -> tuple[Condition, ...]:
             never = condition.limit <= smallest if condition.comparison == "<" else condition.limit < smallest
             if condition.comparison in ("<", "<=") and never:
                 raise InputError(
-                    f"--fail-on {condition} can never be met: with --n-boot {n_boot} the smallest p is {smallest:.2g}"
+                    f"{condition} can never be met: with {n_boot} draws (n_boot) the smallest p is {smallest:.2g}"
                 )
     return conditions
 
@@ -59,31 +61,29 @@ def met(condition: Condition, audit: Audit) -> str | None:
         return f"the verdict is {state}" if same == (condition.comparison != "!=") else None
     value, words = _value(condition, audit)
     if not math.isfinite(value):
-        raise InputError(f"--fail-on {condition} cannot be judged: {words} is not a number here")
+        raise InputError(f"{condition} cannot be judged: {words} is not a number here")
     return f"{words} is {value:.4g}" if NUMERIC[condition.comparison](value, condition.limit) else None
 
 
 def _condition(text: str) -> Condition:
     form = _FORM.fullmatch(text)
     if form is None:
-        raise InputError(
-            f'--fail-on "{text}" is not a condition: write it like regret>0.1, p<0.01 or verdict=not-invariant'
-        )
+        raise InputError(f'"{text}" is not a condition: write it like regret>0.1, p<0.01 or verdict=not-invariant')
     name, comparison, limit = form[1].lower(), form[2], form[3].strip()
     if name == "verdict":
         states = [_slug(state) for state in STATES]
         if comparison not in ("=", "==", "!=") or _slug(limit) not in states:
-            raise InputError(f'--fail-on "{text}": verdict takes = or != and one of {", ".join(states)}')
+            raise InputError(f'"{text}": verdict takes = or != and one of {", ".join(states)}')
         return Condition(name, "!=" if comparison == "!=" else "=", _slug(limit))
     quantity = _quantity(name, text)
     if comparison not in NUMERIC:
-        raise InputError(f'--fail-on "{text}": a number is compared with <, <=, > or >=')
+        raise InputError(f'"{text}": a number is compared with <, <=, > or >=')
     try:
         number = float(limit)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f'--fail-on "{text}": "{limit}" is not a number (10 % is written 0.1)')
+        raise InputError(f'"{text}": "{limit}" is not a number (10 % is written 0.1)')
     return Condition(quantity, comparison, number)
 
 
@@ -93,7 +93,7 @@ def _quantity(name: str, text: str) -> str:
             return known
     others = ", ".join(criterion for criterion in CRITERIA if criterion != "regret")
     raise InputError(
-        f'--fail-on "{text}": there is no quantity "{name}"; there are regret, regret-low, p, explained, verdict, '
+        f'"{text}": there is no quantity "{name}"; there are regret, regret-low, p, explained, verdict, '
         f"influence-p, {others}"
     )
 
@@ -118,7 +118,7 @@ def _value(condition: Condition, audit: Audit) -> tuple[float, str]:
             return audit.results[name].value, CRITERIA[name].title
         case name:
             reason = audit.left_out.get("influence_index" if name == "influence-p" else name, "it was not computed")
-            raise InputError(f"--fail-on {condition} cannot be judged: {reason}")
+            raise InputError(f"{condition} cannot be judged: {reason}")
 
 
 def _slug(words: str) -> str:

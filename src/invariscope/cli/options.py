@@ -1,0 +1,64 @@
+"""Options that several commands share: how a table is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import reduce, wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from invariscope.reading.options import MISSING_CHOICES, ReadOptions
+from invariscope.reading.spelling import SHELL
+
+Command = Callable[..., Any]
+
+FILE = click.Path(path_type=Path)
+TASK = click.option(
+    "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
+    help="What kind of target it is.",
+)  # fmt: skip
+TARGET = click.option("--target", required=True, metavar="COLUMN", help="What is predicted.")
+ENV = click.option("--env", required=True, metavar="COLUMN", help="Where a row comes from: site, year, camera, ...")
+
+
+def reading_options(otherwise: str = "") -> Callable[[Command], Command]:
+    """The options that say how a table is read, handed to the command as one ``options``.
+
+    ``otherwise`` ends the default of --features.
+    """
+    features = f"Columns to use [default: all that hold numbers or categories{otherwise}]."
+    choices = [
+        click.option("--features", multiple=True, metavar="A,B,...", help=features),
+        click.option("--drop", multiple=True, metavar="A,B,...", help="Columns not to use."),
+        click.option("--categories", multiple=True, metavar="A,B,...", help="Columns of numbers that are codes."),
+        click.option(
+            "--missing", type=click.Choice(MISSING_CHOICES), default="refuse", show_default=True,
+            help="What to do about missing values. In text, the median is the most frequent value. All but refuse "
+            "leave out rows without target or environment.",
+        ),
+        click.option(
+            "--na", multiple=True, metavar="TEXT",
+            help='A text that means "missing", besides "?", "NA" and the like in columns of numbers. Repeat it for '
+            "several.",
+        ),
+        click.option(
+            "--env-bins", metavar="GROUPS",
+            help="Group the environments: year, quarter, month, week, day, month-of-year, weekday or hour-of-day of a "
+            'date; a number of groups of about equal size; or edges between groups of numbers, as in "30,50,65".',
+        ),
+        click.option("--drop-env", multiple=True, metavar="A,B,...", help="Environments not to use, by label."),
+    ]  # fmt: skip
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def packed(**given: Any) -> Any:
+            names = [field.name for field in fields(ReadOptions) if field.name in given]
+            options = ReadOptions(spell=SHELL, **{name: given.pop(name) for name in names})
+            return command(options=options, **given)
+
+        return reduce(lambda inner, option: option(inner), reversed(choices), packed)
+
+    return decorate

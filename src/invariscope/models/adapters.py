@@ -1,0 +1,99 @@
+"""Which adapter cuts which model in two: torch modules, scikit-learn's estimators, whatever predicts, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from invariscope.errors import InputError
+from invariscope.models.outputs import comes_from
+from invariscope.models.sklearn_models import split_estimator, split_predictor
+from invariscope.models.splits import BY_HAND, Split
+from invariscope.models.trained_with import TrainedNetwork
+
+
+def split(
+    model: Any,
+    *,
+    layer: str | None = None,
+    task: str | None = None,
+    classes: Sequence[Any] | None = None,
+    batch_size: int | None = None,
+    device: Any = None,
+    rows: Any = None,
+) -> Split:
+    """Cut a fitted model into the representation it computes and the head that predicts from it.
+
+    ================================  ====================================  =======================================
+    model                             representation                        head
+    ================================  ====================================  =======================================
+    linear model                      the features                          its coefficients
+    Pipeline                          all steps but the last                the last step's, if that is linear
+    MLPClassifier, MLPRegressor       last hidden layer                     last layer
+    InvariantClassifier, -Regressor   last hidden layer, or the score       last layer
+    GridSearchCV and the like         that of the best model                that of the best model
+    torch module                      what its last linear layer reads      that layer
+    - with two halves, or a pair      what its head or classifier reads     head or classifier, if linear
+    - with ``layer="..."``            what that layer reads                 that layer, if linear and the last
+    other with predict(_proba)        its predictions (see :class:`Split`)  none
+    function X -> predictions         its predictions                       none
+    ================================  ====================================  =======================================
+
+    A head is given only where its scores (regression), their sigmoid or softmax (``predict_proba``) or its decision
+    scores are the model's own: Poisson regression, say, keeps the features but has no linear head.
+    It cannot look inside forests, kernels or a model of a transformed target: those are judged by what they predict.
+
+    Parameters, all but the first for torch modules
+    ----------
+    model : fitted; a torch module may be an ``nn.Sequential``, have attributes ``featurizer`` and ``classifier`` or
+        ``represent`` and ``head`` (DomainBed's algorithms, networks of :mod:`invariscope.training`), be a pair
+        (representation, head), or be anything else whose last step is an ``nn.Linear``, with or without a softmax,
+        log-softmax or sigmoid behind it
+    layer : name of the step whose inputs are the representation, as in ``model.named_modules()``
+    task : what one output is: the prediction ("regression") or the log-odds of the second class ("classification");
+        left out, the target of the audit decides. K outputs are K classes.
+    classes : labels of the outputs in their order (default: 0, 1, ..., K - 1)
+    batch_size : rows at a time (default: 256)
+    device : where to compute (default: where the module is); a module elsewhere is copied there
+    rows : some inputs; two of them are tried at once, to find the last linear layer where it was not defined last
+
+    ``represent`` and ``predict`` then take arrays and tensors of any shape, tables, data sets and loaders. A loader is
+    read in the order of its data set, whether it shuffles or not (a stream as it comes). The module is used without
+    gradients and as in ``model.eval()``, and is left in the state it was in. Its head is copied: after further
+    training, split again.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> halves = split(LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]))
+    >>> halves.description, halves.head.weight.round(6).tolist(), halves.head.bias.round(6).tolist()
+    ('LinearRegression: the features themselves', [[2.0]], [1.0])
+    """
+    kind = type(model).__name__
+    given = {"layer": layer, "task": task, "classes": classes, "batch_size": batch_size, "device": device}
+    settings = {name: value for name, value in given.items() if value is not None}
+    if isinstance(model, type):
+        trained = "" if hasattr(model, "named_modules") else ".fit(X, y)"
+        raise InputError(f"{model.__name__} is a class: pass a fitted model, {model.__name__}(...){trained}")
+    if _is_network(model):
+        from invariscope.models.torch_models import split_module  # here: torch is an extra
+
+        return split_module(model, rows=rows, **settings)
+    if settings:
+        raise InputError(f"{next(iter(settings))}= is for torch modules, and a {kind} is none: leave it out")
+    if isinstance(model, Split):
+        return model
+    if comes_from(model, "sklearn") and hasattr(model, "get_params"):
+        return split_estimator(model)
+    if hasattr(model, "predict_proba") or hasattr(model, "predict"):
+        return split_predictor(model)
+    if callable(model):
+        return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
+    raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
+
+
+def _is_network(model: Any) -> bool:
+    """A torch module, a pair of them, or what training gave; recognised by name, since torch may not be there."""
+    if isinstance(model, tuple):
+        return len(model) == 2 and all(comes_from(half, "torch") for half in model)
+    if comes_from(model, "torch"):
+        return hasattr(model, "named_modules")
+    return isinstance(model, TrainedNetwork) and comes_from(model.network, "torch")

@@ -1,0 +1,84 @@
+"""How a table is read: every option once, from the command line down to the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from invariscope.reading.spelling import PYTHON, Spelling
+
+#: What can be done about missing values.
+MISSING_CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Which columns of a table are what, and what is done to them; see :func:`invariscope.read`.
+
+    Attributes
+    ----------
+    target, env : the columns that are predicted, and that say where a row comes from
+    weight, prediction : columns of numbers that go along: how many rows each stands for, what a model predicted
+    features : columns to use; none means all that have no other part
+    drop, categories : columns not to use, and columns of numbers that are codes
+    missing : one of :data:`MISSING_CHOICES`
+    na : texts that mean "missing"
+    env_bins : how environments are grouped; in a shell as typed
+    drop_env : environments to leave out, by label
+    spell : how the user types options, so that a remedy can be typed as it stands
+
+    >>> ReadOptions(target="ill", env="site", weight="times").roles
+    {'ill': 'target', 'site': 'env', 'times': 'weight'}
+    """
+
+    target: str
+    env: str
+    weight: str | None = None
+    prediction: str | None = None
+    features: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    missing: str = "refuse"
+    na: Sequence[str] = ()
+    env_bins: str | int | Sequence[float] | None = None
+    drop_env: Hashable | Sequence[Hashable] = ()
+    spell: Spelling = PYTHON
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """The options that give a column a part of its own, and the column each names."""
+        given = {"target": self.target, "env": self.env, "weight": self.weight, "prediction": self.prediction}
+        return [(option, name) for option, name in given.items() if name is not None]
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Columns with a part of their own, and the option that gives it to them."""
+        return {name: option for option, name in self.parts}
+
+    @property
+    def bins(self) -> str | int | Sequence[float] | None:
+        """How environments are grouped: a part of a date, a number of groups, or edges.
+
+        In a shell one edge has a comma behind it.
+
+        >>> from invariscope.reading.spelling import SHELL
+        >>> typed = ("weekday", "4", "30, 50.5", "30,")
+        >>> [ReadOptions(target="y", env="e", env_bins=text, spell=SHELL).bins for text in typed]
+        ['weekday', 4, (30.0, 50.5), (30.0,)]
+        """
+        text = self.env_bins
+        if not self.spell.shell or not isinstance(text, str):
+            return text
+        try:
+            return tuple(float(part) for part in text.split(",") if part.strip()) if "," in text else int(text)
+        except ValueError:
+            return text
+
+
+def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One name, several or none, as a tuple.
+
+    >>> names_of("age"), names_of(["age", "sex"]), names_of(None)
+    (('age',), ('age', 'sex'), ())
+    """
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,259 @@
+"""The law of tasks: the same target is classes, or numbers, in every criterion, objective, estimator and command.
+
+A criterion without an entry in ``CALLS`` fails here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+import invariscope as iv
+from invariscope.cli import main
+from invariscope.criteria.registry import CRITERIA
+from invariscope.heads.torch_losses import checked_task
+from invariscope.models.files import load_model
+from invariscope.objectives import REGISTRY
+from invariscope.rows.targets import target_of
+from invariscope.training import Rows
+
+N = 240
+ENV = np.repeat(["north", "south"], N // 2)
+PLACE = np.arange(N) % (N // 2)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A target, and what the rule says of it."""
+
+    y: Any
+    task: str
+    classes: tuple[Any, ...] = ()
+
+    @property
+    def outputs(self) -> int:
+        """Of a head that predicts it: one for numbers and for the log-odds of two classes."""
+        return len(self.classes) if self.task == "multiclass" else 1
+
+    @property
+    def kind(self) -> str:
+        return "regression" if self.task == "regression" else "classification"
+
+
+def cycled(*values: Any) -> Any:
+    return np.array(values)[PLACE % len(values)]
+
+
+KINDS = {
+    "0 and 1": Kind(cycled(0, 1), "binary", (0, 1)),
+    "-1 and 1": Kind(cycled(-1, 1), "binary", (-1, 1)),
+    "1 to 3": Kind(cycled(1, 2, 3), "multiclass", (1, 2, 3)),
+    "0 to 9": Kind(cycled(*range(10)), "multiclass", tuple(range(10))),
+    "0 to 14": Kind(cycled(*range(15)), "regression"),
+    "floats": Kind(np.random.default_rng(0).normal(size=N), "regression"),
+    "strings": Kind(cycled("ant", "bee", "cat"), "multiclass", ("ant", "bee", "cat")),
+    "booleans": Kind(cycled(False, True), "binary", (False, True)),
+    "categories": Kind(pd.Series(pd.Categorical(cycled(10, 20, 40))), "multiclass", (10, 20, 40)),
+}
+every_kind = pytest.mark.parametrize("given", KINDS.values(), ids=KINDS.keys())
+
+
+@pytest.fixture(scope="module")
+def X() -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(N, 2))
+
+
+def predictions(given: Kind) -> np.ndarray:
+    if given.kind == "regression":
+        return np.zeros(N)
+    return np.full((N, len(given.classes)), 1 / len(given.classes))
+
+
+def network(outputs: int) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, 3, bias=False), nn.Identity(), nn.Linear(3, outputs, bias=False)).double()
+
+
+def linear_head(outputs: int) -> iv.LinearHead:
+    rng = np.random.default_rng(2)
+    return iv.LinearHead(rng.normal(size=(outputs, 2)), np.zeros(outputs))
+
+
+# --- how each criterion tells the task it found ---------------------------------------------------------------------
+def of_losses(name: str) -> str:
+    return {"squared": "regression", "log_loss": "classification"}[name]
+
+
+def of_unit(unit: str) -> str:
+    return "classification" if "nats" in unit else "regression"
+
+
+def of_task(task: str) -> str:
+    return "regression" if task == "regression" else "classification"
+
+
+def _calibration(given: Kind, X: np.ndarray) -> str:
+    """It is for classes only, and says so to numbers."""
+    if given.kind == "regression":
+        with pytest.raises(iv.InputError, match="this target holds numbers"):
+            iv.calibration_variance(predictions(given), given.y, ENV)
+        return "regression"
+    iv.calibration_variance(predictions(given), given.y, ENV)
+    return "classification"
+
+
+def _in_inputs(given: Kind, X: np.ndarray) -> str:
+    model = iv.split(network(given.outputs), classes=given.classes if given.outputs > 1 else None)
+    return of_losses(iv.worst_case_in_inputs(model, X, given.y, rows=40, n_boot=0).of)
+
+
+CALLS: dict[str, Callable[[Kind, np.ndarray], str]] = {
+    "regret": lambda given, X: of_task(iv.regret(X, given.y, ENV, n_boot=99).task),
+    "influence_index": lambda given, X: of_losses(iv.influence_index(X, given.y, ENV, n_boot=99).loss),
+    "transport_gap": lambda given, X: of_task(iv.transport_gap(X, given.y, ENV, n_boot=99).task),
+    "risk_variance": lambda given, X: of_unit(iv.risk_variance(predictions(given), given.y, ENV).unit),
+    "worst_environment_risk": lambda given, X: of_unit(
+        iv.worst_environment_risk(predictions(given), given.y, ENV).unit
+    ),
+    "irm_penalty": lambda given, X: of_unit(iv.irm_penalty(predictions(given), given.y, ENV).unit),
+    "calibration_variance": _calibration,
+    "worst_case": lambda given, X: of_losses(
+        iv.worst_case(linear_head(given.outputs), X, given.y, ENV, n_boot=0, radii=[0.1]).of
+    ),
+    "worst_case_in_inputs": _in_inputs,
+}
+#: Predictions are compared with a baseline's there, whatever they predict.
+WITHOUT_TASK = {"dric"}
+
+
+def test_every_criterion_has_its_place() -> None:
+    assert set(CALLS) | WITHOUT_TASK == set(CRITERIA)
+
+
+# --- the law ----------------------------------------------------------------------------------------------------------
+@every_kind
+def test_the_rule_says_what_is_expected(given: Kind, X: np.ndarray) -> None:
+    target = target_of(iv.Environments(X, given.y, ENV))
+    assert (target.task, target.classes) == (given.task, given.classes)
+    with_outputs = target_of(iv.Environments(X, given.y, ENV), outputs=given.outputs)
+    assert (with_outputs.task, with_outputs.classes) == (given.task, given.classes)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+@every_kind
+def test_every_criterion(name: str, given: Kind, X: np.ndarray) -> None:
+    assert CALLS[name](given, X) == given.kind
+
+
+@every_kind
+def test_the_worst_case_of_any_head(given: Kind, X: np.ndarray) -> None:
+    """Linear or searched, with environments or without, with one output for two classes or with two."""
+    both = {given.outputs, 2} if given.task == "binary" else {given.outputs}
+    for outputs in both:
+        for head in (linear_head(outputs), network(outputs)):
+            for options in ({}, {"env": ENV}):
+                result = iv.worst_case(head, X, given.y, n_boot=0, radii=[0.1], **options)
+                assert of_losses(result.of) == given.kind
+
+
+@every_kind
+def test_the_influence_of_any_head(given: Kind, X: np.ndarray) -> None:
+    for head in (linear_head(given.outputs), network(given.outputs)):
+        assert of_losses(iv.influence_index(X, given.y, ENV, head=head, n_boot=99).loss) == given.kind
+
+
+@every_kind
+def test_rows_to_train_on_and_every_objective(given: Kind, X: np.ndarray) -> None:
+    rows = Rows.of(X, given.y, ENV)
+    assert (rows.task, rows.classes, rows.outputs) == (given.task, given.classes, given.outputs)
+    assert Rows.of(X, given.y, task=given.kind).task == given.task
+    logits = [torch.zeros(size, given.outputs) for size in rows.sizes]
+    assert checked_task(given.kind, logits, rows.targets) == rows.task
+    for name in REGISTRY:
+        settings = iv.training.Settings(steps=1, batch_size=16)
+        trained = iv.training.train(network(given.outputs), rows, name, settings=settings)
+        assert np.isfinite(trained.history["risk"]).all(), name
+
+
+@every_kind
+def test_estimators_and_their_audits(given: Kind, X: np.ndarray) -> None:
+    kind = iv.InvariantRegressor if given.kind == "regression" else iv.InvariantClassifier
+    model = kind("erm", steps=2).fit(X, given.y, env=ENV)
+    assert model.split().task == given.kind
+    assert iv.audit(model, X, given.y, ENV, criteria=["risk_variance"]).data.task == given.task
+
+
+@every_kind
+def test_audits_of_networks_and_without_a_model(given: Kind, X: np.ndarray) -> None:
+    model = iv.split(network(given.outputs), classes=given.classes if given.outputs > 1 else None)
+    for audited in (model, None):
+        assert iv.audit(audited, X, given.y, ENV, criteria=["risk_variance"]).data.task == given.task
+
+
+@every_kind
+def test_commands(given: Kind, X: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "env": ENV, "y": given.y})
+    frame.to_feather("t.feather")  # Parquet forgets that numbers were categories
+    about = ["t.feather", "--target", "y", "--env", "env", "--quiet"]
+    for arguments in (
+        ["train", *about, "--steps", "2", "--out", "m.skops"],
+        ["audit", *about, "--n-boot", "99", "--json", "a.json"],
+    ):
+        done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    model = load_model(Path("m.skops"))
+    assert isinstance(model, iv.InvariantRegressor if given.kind == "regression" else iv.InvariantClassifier)
+    assert json.loads(Path("a.json").read_text())["data"]["task"] == given.task
+
+
+# --- where a head says more than the target ---------------------------------------------------------------------------
+@pytest.mark.parametrize("build", [linear_head, network])
+def test_heads_that_leave_no_doubt(build: Callable[[int], Any], X: np.ndarray) -> None:
+    """0 to 14 are amounts, unless fifteen outputs say otherwise; 1 to 3 are classes, unless there is one output."""
+    amounts, classes = KINDS["0 to 14"].y, KINDS["1 to 3"].y
+    fifteen = [
+        iv.worst_case(build(15), X, amounts, n_boot=0, radii=[0.1]).of,
+        iv.influence_index(X, amounts, ENV, head=build(15), n_boot=99).loss,
+    ]
+    one = [
+        iv.worst_case(build(1), X, classes, n_boot=0, radii=[0.1]).of,
+        iv.influence_index(X, classes, ENV, head=build(1), n_boot=99).loss,
+    ]
+    assert set(map(of_losses, fifteen)) == {"classification"}
+    assert set(map(of_losses, one)) == {"regression"}
+    audit = iv.audit(network(15), X, amounts, ENV, criteria=["risk_variance"])
+    assert audit.data.task == "multiclass"
+    assert iv.audit(network(1), X, classes, ENV, criteria=["risk_variance"]).data.task == "regression"
+
+
+@pytest.mark.parametrize("task", ["auto", "regression", "classification", "binary"])
+def test_one_vocabulary(task: str, X: np.ndarray) -> None:
+    """What people may say, they may say everywhere; 0 and 1 can be either."""
+    y, kind = cycled(0, 1), of_task("binary" if task == "auto" else task)
+    heads = (linear_head(1), network(1))
+    p = np.full(N, 0.5)
+    found = [
+        iv.regret(X, y, ENV, task=task, n_boot=99).task,
+        iv.transport_gap(X, y, ENV, task=task, n_boot=99).task,
+        of_losses(iv.influence_index(X, y, ENV, task=task, n_boot=99).loss),
+        of_unit(iv.risk_variance(p, y, ENV, task=task).unit),
+        of_unit(iv.worst_environment_risk(p, y, ENV, task=task).unit),
+        of_unit(iv.irm_penalty(p, y, ENV, task=task).unit),
+        *(of_losses(iv.worst_case(head, X, y, task=task, n_boot=0, radii=[0.1]).of) for head in heads),
+        of_losses(iv.worst_case_in_inputs(iv.split(network(1)), X, y, task=task, rows=40, n_boot=0).of),
+        Rows.of(X, y, task=task).task,
+        iv.audit(iv.split(network(1), task=task), X, y, ENV, criteria=["risk_variance"]).data.task,
+        iv.audit(None, X, y, ENV, task=task, criteria=["risk_variance"]).data.task,
+    ]
+    assert set(map(of_task, found)) == {kind}

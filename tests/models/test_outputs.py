@@ -1,0 +1,60 @@
+"""The door for predictions: what comes in any order and shape leaves as numbers or as probabilities, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from invariscope.errors import InputError
+from invariscope.models.outputs import checked_predictions, prediction_columns
+
+
+def test_columns_of_a_model_follow_the_classes_of_the_target() -> None:
+    values = np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])
+    found = checked_predictions(values, task="multiclass", classes=("a", "b", "c"), columns=("c", "a", "b"))
+    np.testing.assert_array_equal(found, values[:, [1, 2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"), [(None, [0.25]), ("regression", [0.25]), ("classification", [[0.75, 0.25]])]
+)
+def test_one_column_is_a_number_or_the_second_class(task: str | None, expected: Any) -> None:
+    np.testing.assert_array_equal(checked_predictions([[0.25]], task=task), expected)
+
+
+def test_rounding_around_zero_and_one_is_cut_off_and_no_more() -> None:
+    rounded = checked_predictions([[-1e-7, 1.0 + 1e-7]], task="binary")
+    np.testing.assert_array_equal(rounded, [[0.0, 1.0]])
+    with pytest.raises(InputError, match=r"1 rows lie outside 0\.\.1 \(they range from -1e-05 to 1\)"):
+        checked_predictions([[-1e-5, 1.0], [0.5, 0.5]], task="binary")
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "message"),
+    [
+        ([0.1, 0.2], {"rows": 3}, "X has 3 rows but predictions has 2"),
+        ([[0.5, 0.5]], {"classes": ("a", "b", "c"), "target_name": "dose"}, 'target "dose" has 3 classes: .* a, b, c'),
+        ([0.5], {"task": "classification", "classes": ("a", "b", "c")}, "have 1 columns, but there are 3 classes"),
+        ([[0.5, 0.5]], {"classes": ("a",), "columns": ("a", "b")}, "predicts 2 classes but the rows hold 1"),
+        ([[0.5, 0.4]], {}, r"1 rows do not sum to 1 \(sums range from 0.9 to 0.9\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_counts(values: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        checked_predictions(values, **settings)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros((2, 2, 2)), r"baseline: give one column, or one per class, not shape \(2, 2, 2\)"),
+        ([1.0, np.inf, np.nan], "baseline: 2 missing or infinite values; predict those rows too"),
+        (["yes", "no"], r'baseline hold text \("yes"\)'),
+        (type("Model", (), {"predict": len})(), "baseline: a model was given; give the numbers it predicts"),
+    ],
+)
+def test_what_is_no_column_of_numbers_is_refused(values: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        prediction_columns(values, what="baseline")

@@ -1,0 +1,103 @@
+"""`iv.read(model=)`: a fitted model gets its own columns, in its own order, encoded as they were for its fit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import invariscope as iv
+from invariscope.errors import InputError
+
+ROLES: dict[str, Any] = {"target": "days", "env": "site"}
+
+
+@pytest.fixture
+def table(seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["age", "dose", "days"])
+    return frame.assign(sex=[*"fm"] * 30, site=np.repeat(["Bern", "Oslo"], 30))
+
+
+def test_columns_come_in_the_order_of_the_fit(table: pd.DataFrame) -> None:
+    model = LinearRegression().fit(table[["dose", "age"]], table["days"])
+    data = iv.read(table, **ROLES, model=model)
+    assert data.columns == ("dose", "age")
+    np.testing.assert_array_equal(data.X, table[["dose", "age"]])
+
+
+def test_what_was_read_for_the_fit_is_encoded_in_the_same_way(table: pd.DataFrame) -> None:
+    fitted = iv.read(table, **ROLES)
+    model = LinearRegression().fit(fitted.X[fitted.X.columns[::-1]], fitted.y)
+    new = table[table["sex"] == "f"].assign(sex=["f"] * 29 + ["d"], remark=np.nan)  # gaps in others do not matter
+    data = iv.read(new, **ROLES, model=model)
+    assert data.columns == fitted.columns[::-1]
+    assert data.X["sex=m"].tolist() == [0.0] * 30
+    assert data.notes == (
+        "No row has sex=m, which the model knows: columns of 0.",
+        "The model has never seen sex=d: those rows have none of the levels it knows.",
+    )
+
+
+def test_levels_of_texts_that_the_model_does_not_read_are_not_worth_a_note(table: pd.DataFrame) -> None:
+    fitted = iv.read(table, **ROLES, features="sex")
+    model = LinearRegression().fit(fitted.X, fitted.y)
+    data = iv.read(table.assign(town=[*"xyz"] * 20), **ROLES, features=["sex", "town"], model=model)
+    assert (data.columns, data.notes) == (("sex=f", "sex=m"), ())
+
+
+def test_a_model_that_encodes_for_itself_gets_text(table: pd.DataFrame) -> None:
+    model = make_pipeline(OneHotEncoder(), LinearRegression()).fit(table[["sex", "site"]], table["days"])
+    data = iv.read(table, **ROLES, model=model)
+    assert data.X["sex"].tolist() == table["sex"].tolist()
+    assert data.X["site"].tolist() == data.env.tolist()
+    assert len(model.predict(data.X)) == len(table)
+
+
+def test_it_goes_straight_into_an_audit(table: pd.DataFrame) -> None:
+    model = LinearRegression().fit(table[["age"]], table["days"])
+    found = iv.audit(model, *iv.read(table, **ROLES, model=model), criteria=["regret"], n_boot=99)
+    assert found.data.columns == ("age",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "sentence"),
+    [
+        (["age", "height"], {}, "the model was fitted on columns that the table lacks: height"),
+        (["age", "days"], {}, 'the model reads column "days", which is the target: fit it without'),
+        (["age"], {"features": "dose"}, "the model was fitted on age: leave out features=, or name exactly these"),
+        (["age"], {"drop": "age"}, 'the model reads column "age": take it out of drop='),
+        (["age"], {"categories": "age"}, "categories= is for columns that are audited themselves: a model encodes its"),
+        (
+            ["age"],
+            {"missing": "indicator"},
+            'missing="indicator" adds columns to those the model was fitted on: choose',
+        ),
+    ],
+)
+def test_tables_and_options_that_do_not_fit_the_model(
+    columns: list[str], options: dict[str, Any], sentence: str, table: pd.DataFrame
+) -> None:
+    model = LinearRegression().fit(table.assign(height=1.0 * table.index)[columns], table["days"])
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        iv.read(table, **ROLES, **options, model=model)
+
+
+def test_columns_without_names_are_counted(table: pd.DataFrame) -> None:
+    model = LinearRegression().fit(table[["dose", "age"]].to_numpy(), table["days"])
+    assert iv.read(table, **ROLES, features=["dose", "age"], model=model).columns == ("dose", "age")
+    with pytest.raises(InputError, match=r"fitted on 2 columns without names, 3 are given .* name them with features="):
+        iv.read(table, **ROLES, model=model)
+
+
+@pytest.mark.parametrize("path", ["model.skops", Path("model.skops")])
+def test_a_path_is_no_model(path: str | Path, table: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"model is the path model\.skops: give the fitted model itself"):
+        iv.read(table, **ROLES, model=path)

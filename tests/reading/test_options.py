@@ -1,0 +1,57 @@
+"""One object holds all options of reading; Python's and a shell's mean the same."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+
+import pandas as pd
+import pytest
+
+import invariscope as iv
+from invariscope.errors import InputError
+from invariscope.reading import ReadOptions
+from invariscope.reading.dropped_environments import with_remedy
+from invariscope.reading.read import read_with
+from invariscope.reading.spelling import SHELL
+
+TABLE = pd.DataFrame({"y": range(6), "age": [1, 5, 2, 4, 3, 6], "dose": [2, 4, 4, 2, 4, 2], "times": [1, 2] * 3})
+
+
+def test_read_takes_every_option_with_the_same_default() -> None:
+    parameters = inspect.signature(iv.read).parameters
+    for field in fields(ReadOptions):
+        if field.name in ("weight", "prediction", "spell"):  # of commands, so far
+            continue
+        assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY
+        if field.name not in ("target", "env"):
+            assert (parameters[field.name].default or ()) == (field.default or ())
+
+
+def test_a_shell_and_python_read_the_same() -> None:
+    python = iv.read(TABLE, target="y", env="age", env_bins=2, drop=["times"])
+    typed = read_with(TABLE, ReadOptions(target="y", env="age", env_bins="2", drop=["times"], spell=SHELL))
+    pd.testing.assert_frame_equal(python.frame, typed.frame)
+
+
+def test_weights_and_predictions_go_along_and_are_no_features() -> None:
+    options = ReadOptions(target="y", env="age", env_bins=2, weight="times", prediction="dose")
+    data = read_with(TABLE, options)
+    assert {name: values.tolist() for name, values in data.others.items()} == {
+        "weight": TABLE["times"].tolist(),
+        "prediction": TABLE["dose"].tolist(),
+    }
+    assert data.columns == ()
+    assert data.rows([1, 2]).others["weight"].tolist() == [2, 1]
+    with pytest.raises(InputError, match=r'column "age" is both env= and weight=: name two columns'):
+        read_with(TABLE, ReadOptions(target="y", env="age", weight="age"))
+
+
+def test_only_what_fails_because_of_environments_gets_a_remedy() -> None:
+    options = ReadOptions(target="y", env="site", spell=SHELL)
+    env = pd.Series(["a", "b"], name="site")
+    sentence = r"^too few\. To drop all of these, pass --drop-env a,b\.$"
+    with pytest.raises(InputError, match=sentence), with_remedy(env, options):
+        raise InputError("too few.", environments=["a", "b"])
+    with pytest.raises(InputError, match=r"^wrong$"), with_remedy(env, options):
+        raise InputError("wrong")
