@@ -230,9 +230,11 @@ def imports_library(link: Import, library: str) -> bool:
     return link.imported == library or link.imported.startswith(f"{library}.")
 
 
-def test_only_report_imports_altair() -> None:
-    broken = [link for link in source_imports() if imports_library(link, "altair") and room(link.importer) != "report"]
-    assert [str(link) for link in broken] == []
+@pytest.mark.parametrize("library", ["altair", "vl_convert"])
+def test_only_charts_draw(library: str) -> None:
+    links = [link for link in source_imports() if imports_library(link, library)]
+    assert links
+    assert [str(link) for link in links if not link.importer.startswith("invariscope.report.charts.")] == []
 
 
 def test_torch_stays_in_its_rooms() -> None:

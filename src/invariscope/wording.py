@@ -11,7 +11,7 @@ from typing import Any
 #: Shown where a number does not exist; the reason stands in the notes.
 MISSING = "–"
 MINUS = "−"
-#: Losses in the middle of a sentence, by their names in the API.
+#: Losses of the worst case in the middle of a sentence.
 LOSS_NAMES = {
     "zero_one": "share of wrong rows",
     "log_loss": "cross-entropy",

@@ -93,10 +93,22 @@ KINDS: dict[str, Callable[[], iv.Audit]] = {
 }
 
 
-@pytest.fixture(scope="session", params=KINDS)
+#: Those that are audited and drawn in a moment, or are needed by other tests anyway.
+QUICK = {"numbers", "two classes", "few criteria"}
+
+
+@pytest.fixture(
+    scope="session", params=[pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS]
+)
 def any_audit(request: pytest.FixtureRequest) -> iv.Audit:
     """An audit of every kind, one after the other."""
     return KINDS[request.param]()
+
+
+@pytest.fixture(scope="session")
+def model_audit() -> iv.Audit:
+    """The audit of a scikit-learn model."""
+    return KINDS["a model"]()
 
 
 @pytest.fixture(scope="session")

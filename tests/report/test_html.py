@@ -17,6 +17,7 @@ import invariscope as iv
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report import html
 from invariscope.report.charts.svg import COLOURS
+from invariscope.report.parts import transport
 from tests.report.audits import NASTY, audited, replaced, with_regrets, without
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,6 +188,7 @@ def test_a_page_of_every_kind_of_audit(any_audit: iv.Audit) -> None:
     assert_safe_and_offline(html.fragment(any_audit))
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_missing_numbers_show_a_dash_and_the_reason(audit: iv.Audit) -> None:
     nan = math.nan
     audit = with_regrets(audit, [(0.1, 0.05, 0.2), (nan, nan, nan), (0.3, nan, nan), (0.1, 0.0, 0.2)])
@@ -280,7 +282,7 @@ def test_the_reason_of_a_refusal_is_given_where_there_is_one(audit: iv.Audit, wh
     result = audit["transport_gap"]
     intervals = np.nan_to_num(result.pair_intervals)
     whole = replaced(audit, "transport_gap", pairs=np.nan_to_num(result.pairs), pair_intervals=intervals)
-    assert reason not in Page(html.render(whole)).words
+    assert reason not in Page(transport.markup(whole, html.figure)).words
 
 
 def test_names_that_read_the_same_stay_apart() -> None:
@@ -305,6 +307,7 @@ def test_more_environments_than_a_matrix_holds() -> None:
     assert len(text) < 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_drawing")
 def test_more_environments_than_a_page_holds() -> None:
     audit = audited(tuple(range(64)), task="regression", criteria=("risk_variance",), sizes=(30,))
@@ -367,6 +370,7 @@ def test_failed_write_keeps_the_older_page(audit: iv.Audit, tmp_path: Path, monk
     assert os.listdir(tmp_path) == ["audit.html"]
 
 
+@pytest.mark.slow
 def test_same_audit_same_page(audit: iv.Audit, whole_page: str) -> None:
     assert html.render(audit) == whole_page
 

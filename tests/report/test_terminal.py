@@ -79,6 +79,7 @@ def test_user_text_is_not_markup() -> None:
         assert expected in text
 
 
+@pytest.mark.slow
 def test_many_environments_are_cut_worst_first() -> None:
     regrets = [(k / 100, (k - 1) / 100, (k + 1) / 100) for k in range(64)]
     audit = audited(tuple(range(64)), task="regression", criteria=("risk_variance",), sizes=(30,))

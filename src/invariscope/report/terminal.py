@@ -80,10 +80,7 @@ def _columns(numbers: EnvironmentTable, shown: Sequence[EnvironmentRow]) -> dict
         columns[numbers.loss] = [Text(text) for text in numbers.losses(len(shown))]
     if numbers.has_regret:
         columns["own head"] = [Text(text) for text in wording.aligned([row.own_head_loss for row in shown])]
-        columns["regret"] = [
-            Text(wording.change(row.regret.value, row.regret.interval), STANDING_STYLES.get(row.standing, ""))
-            for row in shown
-        ]
+        columns["regret"] = [Text(row.regret_words, STANDING_STYLES.get(row.standing, "")) for row in shown]
     if numbers.has_calibration:
         columns["ECE"] = [Text(text) for text in wording.aligned([row.ece.value for row in shown], 2)]
     if numbers.has_overlap:

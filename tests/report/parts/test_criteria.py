@@ -73,6 +73,10 @@ def test_without_a_regret_the_banner_says_why(audit: iv.Audit) -> None:
     verdict = banner(without(audit, "regret", reason="Bern has 3 rows."))
     assert verdict.facts == ()
     assert verdict.lacking == "Shared-head regret was left out: Bern has 3 rows."
+    said = dataclasses.replace(
+        without(audit, "regret", reason="site a has 3 rows. Drop it."), sentences=("Site a has 3 rows.",)
+    )
+    assert banner(said).lacking == ""  # the verdict says it already
     unasked = dataclasses.replace(without(audit, "regret"), left_out={})
     assert banner(unasked).lacking == "Shared-head regret was left out: it was not asked for."
 

@@ -40,12 +40,12 @@ def test_every_frame_has_the_same_first_columns(any_audit: iv.Audit) -> None:
     np.testing.assert_allclose(known["shared_head_loss"] / known["own_head_loss"] - 1, known["regret"], rtol=1e-9)
 
 
-def test_the_model_s_loss_is_that_of_its_own_predictions(network_audit: iv.Audit) -> None:
-    """A head fitted here on the same representation has another loss."""
-    frame = network_audit.frame()
+def test_the_model_s_loss_is_that_of_its_own_predictions(model_audit: iv.Audit) -> None:
+    """A head fitted here on the same columns has another loss."""
+    frame = model_audit.frame()
     for name in ("worst_environment_risk", "risk_variance"):
-        risks = network_audit[name].per_environment
-        np.testing.assert_allclose(frame["model_loss"], [risks[label].value for label in network_audit.data.labels])
+        risks = model_audit[name].per_environment
+        np.testing.assert_allclose(frame["model_loss"], [risks[label].value for label in model_audit.data.labels])
     assert not np.allclose(frame["model_loss"], frame["shared_head_loss"], rtol=1e-3)
 
 

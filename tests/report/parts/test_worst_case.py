@@ -129,6 +129,7 @@ def test_the_terminal_says_it_in_one_line(curved: iv.Audit) -> None:
     assert f"Worst case: {expected}" in said
 
 
+@pytest.mark.slow
 def test_what_inputs_reach_is_a_share_of_what_the_worst_case_adds(network_audit: iv.Audit) -> None:
     result = straight(network_audit["worst_case_in_inputs"])
     points = {"moved": [0.6, 0.2], "reached": [1.25, 0.75], "representation": [1.5, 1.0]}
@@ -145,6 +146,7 @@ def test_what_inputs_reach_is_a_share_of_what_the_worst_case_adds(network_audit:
     assert ">reached from inputs</text>" in section
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"representation": np.full(4, np.nan)}, {"moved": np.empty(0)}], ids=["nan", "none"]
 )

@@ -9,7 +9,6 @@ from invariscope import wording
 from invariscope.auditing.record import Audit
 from invariscope.report.markup import Figure, escaped, note
 from invariscope.report.parts.left_out import why_without
-from invariscope.results import Estimate
 
 SYMBOLS = {
     "NOT INVARIANT": "✕",
@@ -38,8 +37,14 @@ def banner(audit: Audit) -> Banner:
         headline=wording.clean(audit.headline),
         sentences=tuple(wording.clean(text) for text in (*audit.sentences, audit.algorithm) if text),
         facts=_facts(audit),
-        lacking=why_without(audit, "regret"),
+        lacking="" if _why_is_said(audit) else why_without(audit, "regret"),
     )
+
+
+def _why_is_said(audit: Audit) -> bool:
+    """Do the verdict's own sentences give the reason why there is no regret, perhaps with another first letter?"""
+    first_sentence = audit.left_out.get("regret", "").partition(". ")[0]
+    return len(first_sentence) > 1 and first_sentence[1:] in audit.verdict
 
 
 def outline(audit: Audit) -> str:
@@ -58,7 +63,7 @@ def _facts(audit: Audit) -> tuple[tuple[str, str], ...]:
     regret = audit.results.get("regret")
     if regret is None:
         return ()
-    worst = Estimate(regret.per_environment[regret.worst].value, regret.worst_interval)
+    worst = wording.change(regret.per_environment[regret.worst].value, regret.worst_interval)
     gain = (
         "of the variance explained by the shared head"
         if audit.data.task == "regression"
@@ -67,7 +72,7 @@ def _facts(audit: Audit) -> tuple[tuple[str, str], ...]:
     return (
         (
             f"largest regret, in {wording.short(regret.worst)}; the interval allows for having picked it",
-            wording.change(worst.value, worst.interval),
+            worst,
         ),
         ("chance of a difference this large if one head served all", wording.pvalue(regret.pvalue, len(regret.null))),
         (gain, wording.percent(regret.explained)),

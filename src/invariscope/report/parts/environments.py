@@ -44,6 +44,11 @@ class EnvironmentRow:
     standing: str
 
     @property
+    def regret_words(self) -> str:
+        """The regret with its interval: "+38 % (21 … 60)"."""
+        return wording.change(self.regret.value, self.regret.interval)
+
+    @property
     def effective_rows(self) -> str:
         """How many rows still count: "31 of 123"; empty where that is not known."""
         return f"{self.effective * self.rows:,.0f} of {self.rows:,.0f}" if self.overlap else ""
@@ -257,13 +262,7 @@ def _columns(
     if environment_table.has_regret:
         own = wording.aligned([row.own_head_loss for row in shown])
         columns.append(Column("own head", "number other", own))
-        columns.append(
-            Column(
-                "regret (95 %)",
-                "number regret",
-                [wording.change(row.regret.value, row.regret.interval) for row in shown],
-            )
-        )
+        columns.append(Column("regret (95 %)", "number regret", [row.regret_words for row in shown]))
     if axis is not None:
         bars = [bar(row.regret, row.standing, axis, margin) for row in shown]
         columns.append(Column("", "bar", bars, ticks_above(axis, margin)))
