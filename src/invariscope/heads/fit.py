@@ -50,11 +50,7 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
     folds, _, size = stack.shape
 
     def collect(environment: int, rows: slice) -> Sums:
-        sums = {
-            "loss": np.zeros(folds),
-            "gradient": np.zeros((folds, size)),
-            "hessian": np.zeros((folds, size, size)),
-        }
+        sums = {"loss": np.zeros(folds), "gradient": np.zeros((folds, size)), "hessian": np.zeros((folds, size, size))}
         for block, design in data.blocks.designs(rows):
             y = target.values[block]
             for fold in range(folds):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -116,3 +116,9 @@ def checked_adversary(name: str, adversary: Named, environments: int, place: str
             f"{environments}: make one for this many"
         )
     return adversary
+
+
+def opposed_network(name: str, adversary: Named, environments: int) -> Callable[[Tensor], Tensor]:
+    """The adversary as a function of rows whose parameters go up where everything else goes down."""
+    parameters = reverse_parameters(checked_adversary(name, adversary, environments))
+    return lambda rows: network_scores(parameters, rows)

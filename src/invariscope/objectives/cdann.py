@@ -9,13 +9,7 @@ import torch
 from torch import Tensor
 
 from invariscope.heads.torch_losses import checked_task, target_columns
-from invariscope.objectives.adversaries import (
-    checked_adversary,
-    environment_knowledge,
-    network,
-    network_scores,
-    reverse_parameters,
-)
+from invariscope.objectives.adversaries import environment_knowledge, network, opposed_network
 from invariscope.objectives.features import checked_features
 from invariscope.objectives.objective import Batch, Named, Objective, objective
 
@@ -88,11 +82,5 @@ class CDANN(Objective):
         return network(width + outputs, self.hidden, environments, generator)
 
     def penalty(self, batch: Batch, adversary: Named) -> Tensor:
-        parameters = reverse_parameters(checked_adversary(self.name, adversary, len(batch.features)))
-        return cdann_penalty(
-            batch.logits,
-            batch.targets,
-            batch.features,
-            discriminator=lambda rows: network_scores(parameters, rows),
-            task=batch.task,
-        )
+        opponent = opposed_network(self.name, adversary, len(batch.features))
+        return cdann_penalty(batch.logits, batch.targets, batch.features, discriminator=opponent, task=batch.task)

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from invariscope.objectives.adversaries import (
-    checked_adversary,
-    environment_knowledge,
-    network,
-    network_scores,
-    reverse_parameters,
-)
+from invariscope.objectives.adversaries import environment_knowledge, network, opposed_network
 from invariscope.objectives.features import checked_features
 from invariscope.objectives.objective import Batch, Named, Objective, objective
 
@@ -63,11 +57,5 @@ class DANN(Objective):
         return network(width, self.hidden, environments, generator)
 
     def penalty(self, batch: Batch, adversary: Named) -> Tensor:
-        parameters = reverse_parameters(checked_adversary(self.name, adversary, len(batch.features)))
-        return dann_penalty(
-            batch.logits,
-            batch.targets,
-            batch.features,
-            discriminator=lambda rows: network_scores(parameters, rows),
-            task=batch.task,
-        )
+        opponent = opposed_network(self.name, adversary, len(batch.features))
+        return dann_penalty(batch.logits, batch.targets, batch.features, discriminator=opponent, task=batch.task)

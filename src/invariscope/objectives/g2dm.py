@@ -10,13 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
-from invariscope.objectives.adversaries import (
-    as_type_of,
-    checked_adversary,
-    gradient_only,
-    one_column_each,
-    uniform,
-)
+from invariscope.objectives.adversaries import as_type_of, checked_adversary, gradient_only, one_column_each, uniform
 from invariscope.objectives.features import checked_features
 from invariscope.objectives.objective import Batch, Named, Objective, objective
 

@@ -37,13 +37,7 @@ def known_of(rows: RowDerivatives, theta: Floats, data: Environments, blocks: in
     return Known(gradient, hessian, lambda: row_covariance(rows, theta, slopes=False)[1], blocks)
 
 
-def dense(
-    rows: RowDerivatives,
-    theta: Floats,
-    data: Environments,
-    known: Known,
-    options: Options,
-) -> Solution:
+def dense(rows: RowDerivatives, theta: Floats, data: Environments, known: Known, options: Options) -> Solution:
     """Influences on the minimiser of the pooled mean loss."""
     eigenvalues, vectors = _eigen(known.hessian, known.blocks)
     chosen = choose_damping(options.damping, eigenvalues, eigenvalues, float(data.rows.sum()))
@@ -58,11 +52,7 @@ def dense(
 
 
 def dense_penalised(
-    rows: RowDerivatives,
-    theta: Floats,
-    data: Environments,
-    penalty: Penalty,
-    options: Options,
+    rows: RowDerivatives, theta: Floats, data: Environments, penalty: Penalty, options: Options
 ) -> Solution:
     """Influences on the minimiser of the mean loss over environments plus a penalty."""
     codes, sizes = groups_of(data, penalty, rows.weight)

@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.influence.dense import (
-    LARGEST_DENSE,
-    Known,
-    dense,
-    dense_penalised,
-    known_of,
-)
+from invariscope.criteria.influence.dense import LARGEST_DENSE, Known, dense, dense_penalised, known_of
 from invariscope.criteria.influence.penalties import Penalty, fit_penalised, groups_of, penalty_of
 from invariscope.criteria.influence.row_derivatives import (
     LinearRows,
@@ -185,11 +179,7 @@ def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
 
 
 def _without_penalty(
-    data: Environments,
-    target: Target,
-    rows: LinearRows,
-    head: LinearHead | None,
-    options: Options,
+    data: Environments, target: Target, rows: LinearRows, head: LinearHead | None, options: Options
 ) -> Solution:
     if target.values.ndim == 2 or not rows.intercept:
         theta = _given_or_fitted(data, target, rows, head)
@@ -211,12 +201,7 @@ def _without_penalty(
 
 
 def _with_penalty(
-    data: Environments,
-    target: Target,
-    rows: LinearRows,
-    head: LinearHead | None,
-    penalty: Penalty,
-    options: Options,
+    data: Environments, target: Target, rows: LinearRows, head: LinearHead | None, penalty: Penalty, options: Options
 ) -> Solution:
     theta, reached = _given_or_fitted(data, target, rows, head), True
     if head is None:

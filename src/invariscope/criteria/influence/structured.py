@@ -155,12 +155,7 @@ class Kronecker:
         return spectrum, rest, float(np.clip((missed**2).sum() / PROBES, *bounds)) if rest > 0 else 0.0
 
 
-def structured(
-    rows: LinearRows,
-    theta: Floats,
-    data: Environments,
-    options: Options,
-) -> Solution:
+def structured(rows: LinearRows, theta: Floats, data: Environments, options: Options) -> Solution:
     """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
     kronecker = Kronecker(rows, theta)
     spectrum = np.sort(kronecker.eigenvalues, axis=None)

@@ -162,13 +162,7 @@ def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Fl
 
 
 def _collect(
-    data: Environments,
-    target: Target,
-    own: Heads,
-    shared: Heads,
-    own_factor: Floats,
-    factor: Floats,
-    weights: Floats,
+    data: Environments, target: Target, own: Heads, shared: Heads, own_factor: Floats, factor: Floats, weights: Floats
 ) -> Sums:
     """The sums of :class:`SharedHead` that need both heads, in one pass over the rows."""
     loss = loss_of(target)
