@@ -163,7 +163,7 @@ def worst_case_curves() -> list[str]:
         name = f"every radius by itself, bounds within {tolerance:.0e}{how}: {solver.solved} multipliers"
         measured.append((f"{name}, error {apart:.0e}", alone, f"{alone / ours:.1f}"))
 
-    name = f"cross_entropy, {RADII} radii, certified within {gap:.1%}, error {error:.0e}"
+    name = f"log_loss, {RADII} radii, certified within {gap:.1%}, error {error:.0e}"
     measured[place] = (name, ours, "1")
 
     threads = torch.get_num_threads()

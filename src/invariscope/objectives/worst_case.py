@@ -63,19 +63,19 @@ def worst_case_penalty(
     if task == "auto" and logits is None:
         raise InputError("neither logits nor a task are given: pass logits=, or task=")
     _check_counts(iterations=iterations, bisections=bisections)
-    rows, found = torch.cat(list(features)), feature_head(head, features[0])
-    outputs = found(rows[:1]).shape[1]
+    rows, layer = torch.cat(list(features)), feature_head(head, features[0])
+    outputs = layer(rows[:1]).shape[1]
     task = task_of_outputs(task, outputs) if logits is None else checked_task(task, logits, targets)
     _check_targets(torch.cat(list(targets)), task, outputs)
-    values = _joined(targets, task, found, rows)
+    values = _joined(targets, task, layer, rows)
     if radius is None:
         _check_fraction(fraction)
-        square = fraction**2 * squared_unit(found, rows, values, task)
+        square = fraction**2 * squared_unit(layer, rows, values, task)
     elif isinstance(radius, float | int) and not 0 <= radius < float("inf"):
         raise InputError(f"radius is {radius!r}: give a distance of at least 0")
     else:
         square = torch.as_tensor(radius, dtype=rows.dtype, device=rows.device) ** 2
-    return worst_loss(found, rows, values, task, square, Search(iterations, bisections))
+    return worst_loss(layer, rows, values, task, square, Search(iterations, bisections))
 
 
 def worst_loss(

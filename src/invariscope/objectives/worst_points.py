@@ -109,10 +109,10 @@ def _shared(
     near, far = own, _best(scores, own, lengths, gram, low, search.iterations)
     for _ in range(search.bisections):
         middle = (high * low).sqrt()
-        found = _best(scores, own, lengths, gram, middle, search.iterations)
-        within = _moved(found - own, gram, middle) <= squared_radius
-        high, near = torch.where(within, middle, high), torch.where(within, found, near)
-        low, far = torch.where(within, low, middle), torch.where(within, far, found)
+        points = _best(scores, own, lengths, gram, middle, search.iterations)
+        within = _moved(points - own, gram, middle) <= squared_radius
+        high, near = torch.where(within, middle, high), torch.where(within, points, near)
+        low, far = torch.where(within, low, middle), torch.where(within, far, points)
     spent, over = _moved(near - own, gram, high), _moved(far - own, gram, low)
     share = _ratio((squared_radius - spent).clamp_min(0), over - spent).clamp(0, 1)
     share = torch.where(squared_radius > 0, share, 0.0)
@@ -180,8 +180,8 @@ def _jacobian(head: FeatureHead, features: Tensor) -> Tensor:
     """Gradient of every score at every row, (K, n, d)."""
     scores, pull = torch.func.vjp(head, features)[:2]
     eye = torch.eye(scores.shape[1], dtype=scores.dtype, device=scores.device)
-    found: Tensor = torch.func.vmap(lambda one: pull(one.expand(scores.shape))[0])(eye)
-    return found
+    jacobian: Tensor = torch.func.vmap(lambda one: pull(one.expand(scores.shape))[0])(eye)
+    return jacobian
 
 
 def _lengths(targets: Tensor, gram: Tensor) -> Tensor:

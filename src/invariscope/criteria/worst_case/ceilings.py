@@ -25,15 +25,16 @@ def from_gradient(logits: Floats, p: Floats, log_p: Floats, value: Floats, curva
     share of the entropy's curvature that the quadratic term takes away (λ_max(M)/(4γ), since ‖v‖₂² ≤ ½‖v‖₁² ≤ KL for
     v = r − p). The maximum of the right side over r is F(p) − g·p + (1 − θ) log Σ p_k exp(g_k/(1 − θ)).
     """
-    gradient = logits - log_p
-    left = 1.0 - curvature
+    gradient = logits - log_p  # g = ∇F(p), up to a constant that cancels: g·(r − p)
+    left = 1.0 - curvature  # 1 − θ
+    # F(p) − g·p + (1 − θ) log Σ_k exp(log p_k + g_k/(1 − θ))
     ceiling: Floats = value - (gradient * p).sum(axis=0) + left * log_sum_exp(log_p + gradient / left)
     return ceiling
 
 
 def from_pairs(peaks: Floats, cost: Floats) -> Floats:
     """A quick ceiling: F(p) ≤ max_j log Σ_k exp(û_k − κ_jk), by the argument of :func:`from_slabs` without slabs."""
-    top = peaks.max(axis=0)
+    top = peaks.max(axis=0)  # taken out before exp, so that nothing overflows
     ceiling: Floats = top + np.log((np.exp(-cost) @ np.exp(peaks - top)).max(axis=0))
     return ceiling
 
@@ -57,20 +58,21 @@ def from_slabs(
     is raised by its rounding.
     """
     rows = np.arange(peaks.shape[1])
-    top = peaks.max(axis=0)
+    top = peaks.max(axis=0)  # taken out before exp
     others = np.exp((peaks - top).astype(precision))
     others[lead, rows] = 0.0
-    fade = np.exp(-2.0 * cost / slabs).astype(precision)[:, lead]
+    fade = np.exp(-2.0 * cost / slabs).astype(precision)[:, lead]  # exp(−2κ_mk Δx) from one edge to the next
     edges = np.linspace(0.0, 1.0, slabs + 1)
     bound = np.empty((len(edges), len(rows)), precision)
     for number, x in enumerate(edges):
+        # Σ_k exp(−(1 − x)κ_jk) · exp(û_k − 2xκ_mk) for every j; its largest, for j ≠ m, is exp B(x)
         sums = np.exp(-(1.0 - x) * cost).astype(precision) @ others
         sums[lead, rows] = 0.0
         sums.max(axis=0, out=bound[number])
         others *= fade
     np.maximum(bound, SMALLEST, out=bound)  # what has vanished is bounded by something tiny
     np.log(bound, out=bound)
-    ahead = peaks[lead, rows] - top
+    ahead = peaks[lead, rows] - top  # û_m
     highest = _highest(edges.astype(precision), bound, ahead.astype(precision))
     # rounding of numbers as large as these, with something to spare
     ceiling: Floats = top + highest + 8.0 * np.finfo(precision).eps * (100.0 - ahead)
@@ -90,12 +92,12 @@ def _highest(edges: Floats, bound: Floats, peak: Floats) -> Floats:
     A slope s and h(x) together are highest, at log(1 + e^s), where x is the logistic function of s, or at an edge.
     """
     edges, width = edges[:, None], edges[1]
-    turn, spread = logit(edges), entr(edges) + entr(1.0 - edges)
-    ends = edges * peak + (1.0 - edges) * bound
+    turn, spread = logit(edges), entr(edges) + entr(1.0 - edges)  # h'(x) = −logit(x), and h(x)
+    ends = edges * peak + (1.0 - edges) * bound  # x û_m + (1 − x) B(x) at the edges
     slope = np.diff(ends, axis=0) / width
     lifted = np.maximum(np.diff(bound, axis=0), 0.0) * (width / 4.0)  # (1 − x)·chord is concave where B rises
     at_edge = ends + spread
-    inside = ends[:-1] - slope * edges[:-1]
+    inside = ends[:-1] - slope * edges[:-1]  # the line at x = 0, plus max over x of s x + h(x) = log(1 + e^s)
     inside += np.maximum(slope, 0.0) + np.log1p(np.exp(-np.abs(slope)))
     within = (slope > turn[:-1]) & (slope < turn[1:])
     highest: Floats = (np.where(within, inside, np.maximum(at_edge[:-1], at_edge[1:])) + lifted).max(axis=0)

@@ -17,13 +17,13 @@ import numpy as np
 
 from invariscope.rows.arrays import Floats
 
-LEVEL = 0.95  # of the bootstrap band
+TAILS = (0.025, 0.975)  # of the draws: the ends of the bootstrap band
 NUMBERS_AT_ONCE = 4_000_000  # random weights held in memory at a time
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What was found for every row at every multiplier.
+    """Worst points of every row at every multiplier.
 
     ``gamma`` (G,) descends; ``loss`` (G, n) holds the loss of every row at the point found for it, ``moved`` (G, n) the
     squared distance ‖z* − z_i‖² to it, ``ceiling`` (G, n) a certified upper bound of φ_i(γ), or ``None``.
@@ -55,17 +55,19 @@ def curve_of(
     first = float(start @ share)
     squared = radii**2
     node_squared, node_loss, node_gamma = hull(first, sweep.moved @ share, sweep.loss @ share, sweep.gamma)
-    lower = np.interp(squared, node_squared, node_loss)
+    lower = np.interp(squared, node_squared, node_loss)  # chords of the hull are reached by splitting the rows' mass
 
     upper = np.full(len(radii), np.inf)
     if sweep.ceiling is not None and len(sweep.gamma):
+        # WC(ρ) = min over γ of γρ² + mean φ_i(γ) ≤ the lowest of the lines with ceilings for φ_i
         upper = np.min(np.outer(squared, sweep.gamma) + sweep.ceiling @ share, axis=1)
     if lipschitz is not None:
         upper = np.minimum(upper, first + lipschitz * radii)
     upper = np.maximum(np.where(squared > 0, upper, first), lower)
 
     point, gamma = _interpolated(radii, np.sqrt(node_squared), node_loss, node_gamma)
-    # if the points found are the worst there are, no line through them is crossed: closer than what is certified
+    # if the points found are the worst there are, φ_i(γ) = loss_i − γ‖z* − z_i‖² and no line γρ² + mean φ_i(γ) is
+    # crossed: closer than what is certified
     reached = _lowest_lines(
         np.append(first, (sweep.loss - sweep.gamma[:, None] * sweep.moved) @ share), sweep.gamma, radii
     )
@@ -110,19 +112,27 @@ def band_around(
     """
     if n_boot == 0:
         return np.full((2, len(radii)), np.nan)
+    means, draws = reweighted(pieces, n, weight, n_boot, rng)
+    change = _lowest_lines(draws, gamma, radii) - _lowest_lines(means, gamma, radii)
+    return curve + np.quantile(change, TAILS, axis=0)
+
+
+def reweighted(
+    pieces: Callable[[slice], Floats], n: int, weight: Floats | None, n_boot: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Means (P,) of the pieces (P, rows) of all rows, and their draws (n_boot, P) under the Bayesian bootstrap."""
     share = shares(weight, n)
-    found = np.zeros(1 + len(gamma))
-    sums, totals = np.zeros((n_boot, 1 + len(gamma))), np.zeros((n_boot, 1))
     step = max(1, NUMBERS_AT_ONCE // n_boot)
+    means, sums, totals = np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1))
     for first in range(0, n, step):
         rows = slice(first, min(first + step, n))
         part, shape = pieces(rows), (n_boot, rows.stop - first)
+        # g_i ~ Gamma(weight_i): g / Σ g has the Dirichlet law
         drawn = rng.standard_exponential(shape) if weight is None else rng.standard_gamma(weight[rows], shape)
-        found += part @ share[rows]
-        sums += drawn @ part.T
-        totals += drawn.sum(axis=1, keepdims=True)
-    change = _lowest_lines(sums / totals, gamma, radii) - _lowest_lines(found, gamma, radii)
-    return curve + np.quantile(change, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        means = means + part @ share[rows]
+        sums = sums + drawn @ part.T
+        totals = totals + drawn.sum(axis=1, keepdims=True)
+    return means, sums / totals
 
 
 def shares(weight: Floats | None, n: int) -> Floats:
@@ -161,16 +171,18 @@ def _interpolated(radii: Floats, node: Floats, value: Floats, gamma: Floats) -> 
     """Cubic Hermite interpolation in ρ through the corners, and the multiplier (slope over 2ρ)."""
     if len(node) == 1:
         return np.full(len(radii), value[0]), np.zeros(len(radii))
-    slope = np.concatenate([[0.0], 2.0 * node[1:] * gamma[1:]])
+    slope = np.concatenate([[0.0], 2.0 * node[1:] * gamma[1:]])  # d WC / dρ = 2ργ (envelope theorem)
     # the slope at 0 is not known: a parabola takes the one that its other end asks for
     slope[0] = max(0.0, 2.0 * (value[1] - value[0]) / node[1] - slope[1])
     j = np.clip(np.searchsorted(node, radii, side="right") - 1, 0, len(node) - 2)
     width, rise = node[j + 1] - node[j], value[j + 1] - value[j]
     x = np.minimum((radii - node[j]) / width, 1.0)
-    left, right = slope[j] * width, slope[j + 1] * width
+    left, right = slope[j] * width, slope[j + 1] * width  # slopes l, r and rise d per piece:
+    # v + l x + (3d − 2l − r) x² + (l + r − 2d) x³, and its derivative over the width of the piece
     point = value[j] + x * (left + x * ((3.0 * rise - 2.0 * left - right) + x * (left + right - 2.0 * rise)))
     rate = (left + x * (2.0 * (3.0 * rise - 2.0 * left - right) + 3.0 * x * (left + right - 2.0 * rise))) / width
     with np.errstate(divide="ignore", invalid="ignore"):
+        # γ = (d WC / dρ) / (2ρ)
         multiplier = np.where(radii > 0, rate / (2.0 * radii), np.where(slope[0] > 0, np.inf, gamma[1]))
     multiplier = np.clip(multiplier, gamma[j + 1], gamma[j])
     return point, np.where(radii > node[-1], 0.0, multiplier)

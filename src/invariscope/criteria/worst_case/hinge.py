@@ -30,7 +30,7 @@ def hinge(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int, r
     grid = grid[np.isfinite(grid) & (grid > 0)]
 
     def pieces(rows: slice) -> Floats:
-        lines = [(start[rows] + slopes[rows] / (4.0 * g)).max(axis=1) for g in grid]
+        lines = [(start[rows] + slopes[rows] / (4.0 * g)).max(axis=1) for g in grid]  # φ_i(γ) = max_k a_k + q_k/(4γ)
         return np.vstack([start[rows].max(axis=1), *lines])
 
     band = band_around(loss, pieces, margins.n, grid, radii, weight, n_boot, rng)
@@ -54,17 +54,20 @@ class _Walk:
 
     def at(self, radii: Floats) -> tuple[Floats, Floats]:
         """WC(ρ) and γ. Along s, ρ = 2s√g rises on pieces and jumps at corners: both are looked up in one list."""
-        root = np.sqrt(self.slope)
+        root = np.sqrt(self.slope)  # √g
         ends = np.empty(2 * len(self.corner))
+        # ρ = 2s√g on either side of every corner
         ends[0::2], ends[1::2] = 2.0 * self.corner * root[:-1], 2.0 * self.corner * root[1:]
         place = np.searchsorted(ends, radii, side="right")
         piece, at_corner = (place + 1) // 2, place % 2 == 1
-        loss, gamma = self.intercept[piece] + radii * root[piece], np.zeros(len(radii))
+        loss = self.intercept[piece] + radii * root[piece]  # U + ρ√g
         with np.errstate(divide="ignore", invalid="ignore"):
+            # γ = 1/(4s) with s = ρ/(2√g)
             gamma = np.where(root[piece] > 0, root[piece] / (2.0 * radii), 0.0)
         if at_corner.any():
             j = place[at_corner] // 2
             s = self.corner[j]
+            # ρ²/(4s) + G(s), G(s) = U + g s
             loss[at_corner] = radii[at_corner] ** 2 / (4.0 * s) + self.intercept[j] + self.slope[j] * s
             gamma[at_corner] = 1.0 / (4.0 * s)
         return loss, gamma
@@ -81,6 +84,7 @@ def _walk(start: Floats, slopes: Floats, share: Floats) -> _Walk:
     at, rise, fall = [], [], []
     while len(rows):
         with np.errstate(divide="ignore", invalid="ignore"):
+            # a + q s of the line a row is on and of every other one meet at s = (a − a_k)/(q_k − q)
             meet = (intercept[:, None] - start[rows]) / (slopes[rows] - slope[:, None])
         meet = np.where(slopes[rows] > slope[:, None], meet, np.inf)
         when = meet.min(axis=1)
@@ -89,7 +93,7 @@ def _walk(start: Floats, slopes: Floats, share: Floats) -> _Walk:
         line = np.where(meet <= when[:, None] * (1 + 1e-15), slopes[rows], -1.0).argmax(axis=1)
         new_intercept, new_slope = start[rows, line], slopes[rows, line]
         at.append(when)
-        rise.append((new_slope - slope) * share[rows])
+        rise.append((new_slope - slope) * share[rows])  # what slope and intercept of G change by at that corner
         fall.append((new_intercept - intercept) * share[rows])
         intercept, slope = new_intercept, new_slope
     when, rises, falls = (np.concatenate([*parts, np.empty(0)]) for parts in (at, rise, fall))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from invariscope.criteria.worst_case.ceilings import from_gradient, from_pairs, from_slabs, log_sum_exp
 from invariscope.criteria.worst_case.curve import Sweep, band_of, curve_of, shares
@@ -30,9 +31,7 @@ BLOCK = 5000  # rows that a thread takes at a time: ten classes of them stay in 
 CLOSE = 1e-5  # a ceiling this near to what was reached is left alone
 
 
-def cross_entropy(
-    margins: Margins, radii: Floats, weight: Floats | None, n_boot: int, rng: np.random.Generator
-) -> Curve:
+def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int, rng: np.random.Generator) -> Curve:
     """The curve between certified bounds, from the fixed points of p ← softmax(u + M(p − e_y)/(2γ)).
 
     With q_k = ‖w_k − w_y‖², M = WWᵀ and u_k = s_k − s_y,
@@ -53,18 +52,19 @@ def cross_entropy(
         return Curve(flat, flat.copy(), flat.copy(), np.zeros(len(radii)), band)
     rows = float(margins.n if weight is None else weight.sum())
     solver = _TwoClasses(margins) if margins.apart.shape == (2, 2) else _Classes.of(margins, rows)
-    slope = float(np.sqrt(_steepness(margins) @ share))
+    slope = float(np.sqrt(_steepness(margins) @ share))  # √mean ‖∇loss_i‖²: the slope of WC at ρ = 0
     sweep = refined(
         solver, start, radii, weight, slope=slope, concave_from=largest / 4.0, work=rows * margins.above.shape[1]
     )
+    # a row's loss rises by at most max_k √q_k per unit, so WC(ρ) ≤ WC(0) + ρ √mean max_k q_k (Cauchy and Schwarz)
     lipschitz = float(np.sqrt(margins.lengths.max(axis=1) @ share))
     loss, lower, upper, gamma = curve_of(sweep, start, radii, weight, lipschitz)
     return Curve(loss, lower, upper, gamma, np.maximum(band_of(sweep, start, radii, weight, n_boot, rng), 0.0))
 
 
 def _steepness(margins: Margins) -> Floats:
-    """(n,): the squared length of the gradient of the loss in z where the rows are."""
-    return _pulled(margins.product, softmax(margins.above.T.copy()), margins.codes)
+    """(n,): ‖∇loss‖² = ‖Wᵀ(p − e_y)‖² = (p − e_y)ᵀM(p − e_y) in z, where the rows are."""
+    return _pulled(margins.product, softmax(margins.above.T.copy(), axis=0), margins.codes)
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class _TwoClasses:
     def __call__(self, gammas: Floats) -> Sweep:
         """Worst points of all rows for multipliers in descending order."""
         above = self.margins.above[np.arange(self.margins.n), 1 - self.margins.codes]
-        found = [two_class_points(above, float(self.margins.apart[0, 1]), float(gamma)) for gamma in gammas]
-        loss, moved, ceiling = (np.stack(part) for part in zip(*found, strict=True))
+        points = [two_class_points(above, float(self.margins.apart[0, 1]), float(gamma)) for gamma in gammas]
+        loss, moved, ceiling = (np.stack(part) for part in zip(*points, strict=True))
         return Sweep(gammas, loss, moved, ceiling)
 
 
@@ -85,7 +85,9 @@ class _TwoClasses:
 class _Classes:
     """Several classes: fixed points, warm-started from one multiplier to the next.
 
-    Arrays are (K, n) here: sums over classes then run along the rows, which is several times as fast.
+    Arrays are (K, n) here: sums over classes then run along the rows, which is several times as fast. ``above`` is u,
+    ``product`` M = VΛVᵀ (``values`` Λ, ``vectors`` V), ``own`` M e_y and ``lengths`` q of every row's class y,
+    ``apart`` ‖w_j − w_k‖².
     """
 
     above: Floats
@@ -128,7 +130,7 @@ class _Classes:
 
         def solve(rows: slice) -> None:
             part = self._part(rows)
-            p = softmax(part.above)
+            p = softmax(part.above, axis=0)
             for g, gamma in enumerate(gammas):
                 loss[g, rows], moved[g, rows], ceiling[g, rows], p = part.points(float(gamma), p)
 
@@ -137,21 +139,22 @@ class _Classes:
 
     def points(self, gamma: float, p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """(loss, moved, ceiling, p) at one multiplier, from the p of the one before."""
-        step = self.product / (2.0 * gamma)
+        step = self.product / (2.0 * gamma)  # p ← softmax(base + step p) is p ← softmax(u + M(p − e_y)/(2γ))
         base = self.above - self.own / (2.0 * gamma)
         p = self._settled(base, step, p)
-        curvature = float(self.values[-1]) / (4.0 * gamma)
-        peaks = self.above + self.lengths / (4.0 * gamma)
+        curvature = float(self.values[-1]) / (4.0 * gamma)  # θ = λ_max(M)/(4γ); there is one maximum if θ < 1
+        peaks = self.above + self.lengths / (4.0 * gamma)  # û_k = u_k + q_k/(4γ), the value at p = e_k
         if curvature >= 1.0:
             p = self._best(base, step, p, peaks, gamma)
-        log_p = step @ p + base
+        log_p = step @ p + base  # one step more, in double precision and with its logarithm
         log_p -= log_sum_exp(log_p)
         p = np.exp(log_p)
-        logits = step @ p + base
-        pulled = _pulled(self.product, p, self.codes)
-        loss = log_sum_exp(logits) - logits[self.codes, np.arange(len(self.codes))]
-        reached = loss - pulled / (4.0 * gamma)
+        logits = step @ p + base  # u at z* = z + Wᵀ(p − e_y)/(2γ)
+        pulled = _pulled(self.product, p, self.codes)  # (p − e_y)ᵀM(p − e_y) = 4γ²‖z* − z‖²
+        loss = log_sum_exp(logits) - logits[self.codes, np.arange(len(self.codes))]  # log Σ_k exp s_k(z*) − s_y(z*)
+        reached = loss - pulled / (4.0 * gamma)  # loss − γ‖z* − z‖² ≤ φ(γ)
         if curvature < CONCAVE:
+            # F(p) = p·u + H(p) + (p − e_y)ᵀM(p − e_y)/(4γ), since u_y = 0
             value = (p * (self.above - log_p)).sum(axis=0) + pulled / (4.0 * gamma)
             ceiling = from_gradient(logits, p, log_p, value, curvature)
         else:
@@ -164,7 +167,7 @@ class _Classes:
         A place between many classes gains up to the logarithm of their number over a single peak.
         """
         rows = np.arange(p.shape[1])
-        enough = peaks.max(axis=0) - RIVAL - math.log(len(p))
+        enough = peaks.max(axis=0) - RIVAL - math.log(len(p))  # û_k below max û − log K − 1 is not tried
         others = peaks.copy()
         others[self.codes, rows] = -np.inf
         near = p.argmax(axis=0)
@@ -174,16 +177,15 @@ class _Classes:
             enough = np.maximum(enough, others[target, rows] - RIVAL)  # a second one only if it is about as high
             others[target, rows] = -np.inf
             if len(some):
-                corner = np.zeros((len(p), len(some)))
+                corner = np.zeros((len(p), len(some)))  # p = e_k, the class aimed at
                 corner[target[some], np.arange(len(some))] = 1.0
                 tried = self._settled(base[:, some], step, corner)
-                values = (self._value(base, step, found, gamma, some) for found in (tried, p[:, some]))
-                better = next(values) > next(values)
+                better = self._value(base, step, tried, gamma, some) > self._value(base, step, p[:, some], gamma, some)
                 p[:, some[better]] = tried[:, better]
         return p
 
     def _value(self, base: Floats, step: Floats, p: Floats, gamma: float, rows: Integers) -> Floats:
-        """loss − γ · moved at the point that p stands for."""
+        """loss(z*) − γ‖z* − z‖² at the point z* = z + Wᵀ(p − e_y)/(2γ) that p stands for."""
         logits = step @ p + base[:, rows]
         codes = self.codes[rows]
         loss = log_sum_exp(logits) - logits[codes, np.arange(len(rows))]
@@ -192,7 +194,7 @@ class _Classes:
 
     def _ceiling(self, gamma: float, p: Floats, peaks: Floats, reached: Floats) -> Floats:
         """The lowest of the ceilings that hold where F is not concave."""
-        cost = self.apart / (8.0 * gamma)
+        cost = self.apart / (8.0 * gamma)  # κ_jk = ‖w_j − w_k‖²/(8γ)
         ceiling = from_pairs(peaks, cost)
         rows = np.flatnonzero(ceiling - reached > CLOSE * (1.0 + np.abs(reached)))
         if len(rows):
@@ -203,19 +205,23 @@ class _Classes:
         return ceiling
 
     def _clipped(self, gamma: float, p: Floats, rows: Integers) -> Floats:
-        """Eigenvalues of M beyond concavity are clipped; what is cut off is convex, and below its chords."""
-        kept = np.minimum(self.values, 4.0 * gamma * CONCAVE)
-        product = (self.vectors * kept) @ self.vectors.T
-        cut = (self.vectors * (self.values - kept)) @ self.vectors.T
+        """Eigenvalues of M beyond concavity are clipped; what is cut off is convex, and below its chords.
+
+        With M = A + C, A clipped:  (p − e_y)ᵀC(p − e_y) ≤ Σ_k p_k (e_k − e_y)ᵀC(e_k − e_y), which is linear in p, so
+        F(p) ≤ p·{u + (C_kk + C_yy − 2C_ky)/(4γ)} + H(p) + (p − e_y)ᵀA(p − e_y)/(4γ), and that is concave.
+        """
+        clipped = np.minimum(self.values, 4.0 * gamma * CONCAVE)
+        product = (self.vectors * clipped) @ self.vectors.T  # A
+        cut = (self.vectors * (self.values - clipped)) @ self.vectors.T  # C
         size, codes = np.diag(cut), self.codes[rows]
         above = self.above[:, rows] + np.maximum(size[:, None] + size - 2.0 * cut, 0.0)[:, codes] / (4.0 * gamma)
-        step = product / (2.0 * gamma)
+        step = product / (2.0 * gamma)  # from here on as in `points`, with A for M
         base = above - step[:, codes]
         log_p = step @ self._settled(base, step, p) + base
         log_p -= log_sum_exp(log_p)
         p = np.exp(log_p)
         value = (p * (above - log_p)).sum(axis=0) + _pulled(product, p, codes) / (4.0 * gamma)
-        return from_gradient(step @ p + base, p, log_p, value, float(kept[-1]) / (4.0 * gamma))
+        return from_gradient(step @ p + base, p, log_p, value, float(clipped[-1]) / (4.0 * gamma))
 
 
 def _pulled(product: Floats, p: Floats, codes: Integers) -> Floats:
@@ -224,13 +230,6 @@ def _pulled(product: Floats, p: Floats, codes: Integers) -> Floats:
     away[codes, np.arange(len(codes))] -= 1.0
     pulled: Floats = np.maximum(((product @ away) * away).sum(axis=0), 0.0)
     return pulled
-
-
-def softmax(scores: Floats) -> Floats:
-    """Probabilities over the first axis."""
-    p: Floats = np.exp(scores - scores.max(axis=0))
-    p /= p.sum(axis=0)
-    return p
 
 
 def settled(base: Floats, step: Floats, p: Floats, change: float = SETTLED) -> Floats:

@@ -38,7 +38,8 @@ def refined(
     """
     wanted = radii[radii > 0]
     tolerance = FINE if work <= CHEAP else TOLERANCE
-    sweep = _bracket(solver, weight, float(wanted.max()), max(slope / (2.0 * float(wanted.min())), concave_from))
+    highest = max(slope / (2.0 * float(wanted.min())), concave_from)
+    sweep = _bracket(solver, weight, float(wanted.max()), highest)
     for _ in range(MOST_ROUNDS):
         added = _missing(sweep, start, wanted, weight, tolerance)
         if not len(added):
@@ -50,7 +51,7 @@ def refined(
 def _bracket(solver: Callable[[Floats], Sweep], weight: Floats | None, furthest: float, highest: float) -> Sweep:
     sweep = solver(np.array([highest]))
     for _ in range(MOST_IN_BRACKET // 8):
-        if np.average(sweep.moved[-1], weights=weight) >= furthest**2:
+        if np.average(sweep.moved[-1], weights=weight) >= furthest**2:  # mean ‖z* − z‖² = ρ² of this multiplier
             break
         sweep = _merged(sweep, solver(sweep.gamma[-1] / RATIO ** np.arange(1.0, 5.0)))
     return _without_tail(sweep, furthest, weight)
@@ -74,10 +75,11 @@ def _missing(sweep: Sweep, start: Floats, radii: Floats, weight: Floats | None, 
     if len(squared) == 1:
         return np.empty(0)
     lower = np.interp(radii**2, squared, value)
+    # min over γ of γρ² + mean (loss_i − γ‖z* − z_i‖²): no law goes above it if the points found are the worst
     upper = np.min(np.outer(radii**2, sweep.gamma) + (loss - sweep.gamma * moved), axis=1)
     unsettled = upper - lower > tolerance * np.maximum(lower, NATURAL)
     sides = np.unique(np.clip(np.searchsorted(squared, radii[unsettled] ** 2), 1, len(squared) - 1))
-    slopes = (value[sides] - value[sides - 1]) / (squared[sides] - squared[sides - 1])
+    slopes = (value[sides] - value[sides - 1]) / (squared[sides] - squared[sides - 1])  # ΔWC / Δρ² = γ of the side
     new = np.min(np.abs(np.subtract.outer(slopes, sweep.gamma)), axis=1, initial=np.inf) > 1e-9 * slopes
     return np.unique(slopes[new])[::-1]
 

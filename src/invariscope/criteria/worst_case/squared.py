@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from invariscope.criteria.worst_case.curve import LEVEL, NUMBERS_AT_ONCE, shares
+from invariscope.criteria.worst_case.curve import TAILS, reweighted, shares
 from invariscope.criteria.worst_case.margins import Curve
 from invariscope.rows.arrays import Floats
 
@@ -30,17 +30,8 @@ def squared(
     loss, gamma = _solved(share @ along, values, radii)
     band = np.full((2, len(radii)), np.nan)
     if n_boot:
-        sums, totals = np.zeros((n_boot, len(values))), np.zeros((n_boot, 1))
-        step = max(1, NUMBERS_AT_ONCE // n_boot)
-        for first in range(0, len(along), step):
-            part = along[first : first + step]
-            shape = (n_boot, len(part))
-            counts = weight[first : first + step] if weight is not None else None
-            drawn = rng.standard_exponential(shape) if counts is None else rng.standard_gamma(counts, shape)
-            sums += drawn @ part
-            totals += drawn.sum(axis=1, keepdims=True)
-        draws = _solved(sums / totals, values, radii)[0]
-        band = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        _, draws = reweighted(lambda rows: along[rows].T, len(along), weight, n_boot, rng)
+        band = np.quantile(_solved(draws, values, radii)[0], TAILS, axis=0)
     return Curve(loss, loss.copy(), loss.copy(), gamma, band)
 
 

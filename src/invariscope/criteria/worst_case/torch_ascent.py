@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from invariscope.criteria.worst_case.rows import LOSSES
 from invariscope.errors import InputError
 
-LOSSES = ("log_loss", "hinge", "zero_one", "squared")
 AT_ONCE = 512  # rows of one forward pass
 ITERATIONS = 40  # of a climb, at most; most rows need three or four
 SETTLED = 1e-7  # relative gain below which a row has arrived
@@ -156,7 +156,7 @@ def climb(problem: Problem, by: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
     """
     by = by.clone()
     losses, slopes = problem.slopes_at(by, lambda part, scores: part.losses(scores))
-    heights, slopes = losses - gamma * (by**2).sum(dim=1), slopes - 2 * gamma * by
+    heights, slopes = losses - gamma * (by**2).sum(dim=1), slopes - 2 * gamma * by  # ℓ − γ‖δ‖², ∇ℓ − 2γδ
     steps = torch.full_like(heights, 0.5 / gamma)
     stalled = torch.zeros_like(heights)
     for _ in range(ITERATIONS):
@@ -170,12 +170,14 @@ def climb(problem: Problem, by: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
         gain = height - heights[live]
         better = gain > 0  # False for what is no number
         bend = (move * (slope - slopes[live])).sum(dim=1).abs()
+        # Barzilai and Borwein: ‖Δδ‖² / |Δδ·Δ∇|
         step = (move**2).sum(dim=1) / bend.clamp_min(torch.finfo(bend.dtype).tiny)
         steps[live] = torch.where(better, step.clamp(0.1 / gamma, 50 / gamma), steps[live] / 4)
         settled = ~better | (gain < SETTLED * heights[live].abs())
         stalled[live] = torch.where(settled, stalled[live] + 1, 0)
-        kept = live[better]
-        by[kept], losses[kept], heights[kept], slopes[kept] = tried[better], loss[better], height[better], slope[better]
+        gained = live[better]
+        by[gained], losses[gained] = tried[better], loss[better]
+        heights[gained], slopes[gained] = height[better], slope[better]
     return by, losses
 
 
@@ -265,8 +267,8 @@ class Tracker:
 
     def _topmost(self, places: Tensor, heights: Tensor) -> Tensor:
         """Of places (C, n, D) the few highest of every row."""
-        kept = heights.topk(min(TRACKED, len(places)), dim=0).indices
-        return places.gather(0, kept[:, :, None].expand(-1, -1, places.shape[2]))
+        highest = heights.topk(min(TRACKED, len(places)), dim=0).indices
+        return places.gather(0, highest[:, :, None].expand(-1, -1, places.shape[2]))
 
     def _best_of(self, pairs: Tensor, gamma: float) -> Tensor:
         first, second = (self._heights(places, gamma) for places in pairs)
@@ -275,5 +277,5 @@ class Tracker:
     def _heights(self, places: Tensor, gamma: float) -> Tensor:
         """ℓ − γ‖δ‖² at places (C, n, D): (C, n)."""
         many = self.problem.repeated(len(places))
-        found = many.losses(many.scores_at(places.flatten(0, 1))).reshape(places.shape[:2])
-        return (found - gamma * (places**2).sum(dim=2)).nan_to_num(-torch.inf)
+        losses = many.losses(many.scores_at(places.flatten(0, 1))).reshape(places.shape[:2])
+        return (losses - gamma * (places**2).sum(dim=2)).nan_to_num(-torch.inf)

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from invariscope.criteria.worst_case.curve import Sweep, shares
+from invariscope.criteria.worst_case.rows import LOSSES
 from invariscope.criteria.worst_case.torch_ascent import (
-    LOSSES,
     TRACKED,
     Problem,
     Tracker,
@@ -69,8 +69,8 @@ def sweep(
     (:func:`lipschitz_constant`). The seed chooses the rows that multipliers are tried on, at most 256.
 
     >>> rows, codes = np.array([[1.0], [3.0]]), np.array([1, 1])
-    >>> found, start, bound = sweep(lambda z: torch.cat([0 * z, z], 1), rows, codes, "zero_one", radius=3.0)
-    >>> found.moved[-1].round(3).tolist(), start.tolist()  # both are wrong at 0
+    >>> points, start, bound = sweep(lambda z: torch.cat([0 * z, z], 1), rows, codes, "zero_one", radius=3.0)
+    >>> points.moved[-1].round(3).tolist(), start.tolist()  # both are wrong at 0
     ([1.0, 9.0], [0.0, 0.0])
     """
     with _in_use(head):
@@ -96,14 +96,14 @@ def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float, *, device: 
     """
     if loss not in LOSSES or loss == "zero_one":
         raise InputError(f'loss "{loss}" has no worst points by ascent: use log_loss, hinge or squared')
-    found = []
+    places = []
     with _in_use(head):
         for part in _batches(problem_of(head, Z, y, loss, device)):
             tracker = Tracker(part)
             for level in (4.0, 2.0, 1.0):  # from nearby, as a sweep comes down
                 tracker.at(gamma * level, True)
-            found.append(part.rows + tracker.best.reshape(part.rows.shape))
-    return torch.cat(found)
+            places.append(part.rows + tracker.best.reshape(part.rows.shape))
+    return torch.cat(places)
 
 
 def outputs_of(head: Any, Z: Any) -> int:
@@ -130,8 +130,8 @@ def unit_of(head: Any, Z: Any, y: Any, loss: str, *, weight: Floats | None = Non
     if loss != "squared":
         distances = nearest_wrong(head, Z, y, device=device)
         share = shares(weight, len(distances))[np.isfinite(distances)]
-        found = share @ distances[np.isfinite(distances)] ** 2
-        return float(np.sqrt(found / share.sum())) if share.sum() > 0 else float("inf")
+        squares = share @ distances[np.isfinite(distances)] ** 2
+        return float(np.sqrt(squares / share.sum())) if share.sum() > 0 else float("inf")
     with _in_use(head):
         problem = problem_of(head, Z, y, loss, device)
         share = shares(weight, len(problem.rows))
@@ -146,8 +146,9 @@ def _steepest(problem: Problem) -> Floats:
     outputs = problem.scores_at(problem.still).shape[1]
     rows = [problem.slopes_at(problem.still, lambda _, scores, k=k: scores[:, k])[1] for k in range(outputs)]  # type: ignore[misc]
     slopes = torch.stack(rows, dim=1).double()
-    found: Floats = torch.linalg.eigvalsh(slopes @ slopes.transpose(1, 2))[:, -1].cpu().numpy()
-    return found
+    # λ_max(J Jᵀ) of the Jacobian J (K, D) of every row
+    steepest: Floats = torch.linalg.eigvalsh(slopes @ slopes.transpose(1, 2))[:, -1].cpu().numpy()
+    return steepest
 
 
 def lipschitz_constant(head: Any, loss: str) -> float | None:
@@ -245,10 +246,10 @@ def _followed(problem: Problem, gammas: Floats) -> tuple[Floats, Floats, Floats]
     """Losses at the rows, and losses and squared distances (G, n) at all multipliers."""
     start = problem.losses(problem.scores_at(problem.still))
     tracker = Tracker(problem)
-    found = [tracker.at(float(gamma), level % SCREENED == 0) for level, gamma in enumerate(gammas)]
+    levels = [tracker.at(float(gamma), level % SCREENED == 0) for level, gamma in enumerate(gammas)]
     empty = np.empty((0, len(problem.rows)))
     losses, moved = (
-        np.stack([pair[place].double().cpu().numpy() for pair in found]) if found else empty for place in (0, 1)
+        np.stack([pair[place].double().cpu().numpy() for pair in levels]) if levels else empty for place in (0, 1)
     )
     return start.double().cpu().numpy(), losses, moved
 
@@ -257,9 +258,9 @@ def _with_hindsight(gammas: Floats, losses: Floats, moved: Floats, start: Floats
     """Every multiplier takes, for every row, the best of all places met: those of the others and the row itself."""
     losses, moved = np.vstack([start, losses]), np.vstack([np.zeros_like(start), moved])
     best = [np.argmax(losses - gamma * moved, axis=0)[None] for gamma in gammas]
-    kept = [tuple(np.take_along_axis(values, which, axis=0)[0] for values in (losses, moved)) for which in best]
+    chosen = [tuple(np.take_along_axis(values, which, axis=0)[0] for values in (losses, moved)) for which in best]
     shape = (len(gammas), len(start))
-    return Sweep(gammas, *(np.array([pair[place] for pair in kept]).reshape(shape) for place in (0, 1)))
+    return Sweep(gammas, *(np.array([pair[place] for pair in chosen]).reshape(shape) for place in (0, 1)))
 
 
 def _nearest(problem: Problem) -> tuple[Floats, Floats]:
@@ -275,14 +276,14 @@ def _nearest_of(problem: Problem) -> tuple[Floats, Floats]:
     tracker = Tracker(problem)
     assert tracker.boundary is not None
     classes, lengths = other_classes(problem), (tracker.boundary**2).sum(dim=2)
-    kept = lengths.topk(min(TRACKED, len(classes)), dim=0, largest=False).indices
-    many = replace(problem.repeated(len(kept)), aims=classes.gather(0, kept).flatten())
-    by = tracker.boundary.gather(0, kept[:, :, None].expand(-1, -1, problem.width)).flatten(0, 1)
+    nearest = lengths.topk(min(TRACKED, len(classes)), dim=0, largest=False).indices
+    many = replace(problem.repeated(len(nearest)), aims=classes.gather(0, nearest).flatten())
+    by = tracker.boundary.gather(0, nearest[:, :, None].expand(-1, -1, problem.width)).flatten(0, 1)
     for step in range(REFINEMENTS + 1):
         for scale in (1.0, 1.5) if step in (0, REFINEMENTS) else (1.0,):
             met = torch.where(many.wrong(many.scores_at(scale * by)), scale**2 * (by**2).sum(dim=1), torch.inf)
-            length, which = met.reshape(len(kept), count).min(dim=0)
-            place = scale * by.reshape(len(kept), count, -1)[which, torch.arange(count, device=which.device)]
+            length, which = met.reshape(len(nearest), count).min(dim=0)
+            place = scale * by.reshape(len(nearest), count, -1)[which, torch.arange(count, device=which.device)]
             nearer = length < best_length
             best, best_length = torch.where(nearer[:, None], place, best), torch.where(nearer, length, best_length)
         if step < REFINEMENTS:

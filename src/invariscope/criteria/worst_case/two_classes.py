@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit
 
 from invariscope.rows.arrays import Floats
 
@@ -27,27 +28,22 @@ def two_class_points(above: Floats, length: float, gamma: float) -> tuple[Floats
     turn = np.arccosh(kappa / 2.0 - 1.0) if kappa > 4.0 else 0.0
     candidates = []
     for side in (-1.0, 1.0):
-        limit = side * turn - kappa * _sigmoid(np.array(side * turn))
+        limit = side * turn - kappa * expit(side * turn)
         exists = side * above >= side * limit
         t = above if side < 0 else above + kappa
         t = np.where(exists, t, 0.0)
         goal = np.where(exists, above, -kappa / 2.0)
         for _ in range(STEPS):
-            p = _sigmoid(t)
+            p = expit(t)
             slope = np.maximum(1.0 - kappa * p * (1.0 - p), 1e-12)
             step = np.where(exists, (goal - t + kappa * p) / slope, 0.0)
             # never past the turn, where the slope is 0 and rounding could throw it across
             t = np.minimum(t + step, -turn) if side < 0 else np.maximum(t + step, turn)
             if np.all(np.abs(step) <= 1e-13 * (1.0 + np.abs(t))):
                 break
-        p = _sigmoid(t)
+        p = expit(t)
         loss, moved = np.logaddexp(0.0, t), length * (p / (2.0 * gamma)) ** 2
         candidates.append((np.where(exists, loss - gamma * moved, -np.inf), loss, moved))
     (left, *_), (right, *_) = candidates
     loss, moved = (np.where(left >= right, candidates[0][j], candidates[1][j]) for j in (1, 2))
     return loss, moved, loss - gamma * moved + ROUNDING * (loss + gamma * moved)
-
-
-def _sigmoid(t: Floats) -> Floats:
-    small = np.exp(-np.abs(t))
-    return np.where(t >= 0, 1.0, small) / (1.0 + small)

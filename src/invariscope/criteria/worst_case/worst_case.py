@@ -14,7 +14,7 @@ from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.curve import shares
 from invariscope.criteria.worst_case.distances import Distances, bins_of, distances
 from invariscope.criteria.worst_case.hinge import hinge
-from invariscope.criteria.worst_case.log_loss import cross_entropy
+from invariscope.criteria.worst_case.log_loss import log_loss
 from invariscope.criteria.worst_case.margins import Curve, Margins, margins_of
 from invariscope.criteria.worst_case.rows import Rows, losses_for, losses_of, radii_of, rows_of
 from invariscope.criteria.worst_case.searched import searched_curve, searched_outputs, searched_unit
@@ -28,7 +28,7 @@ from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.resampling import generator
 from invariscope.rows.targets import Target
 
-CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"log_loss": cross_entropy, "hinge": hinge, "zero_one": zero_one}
+CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"log_loss": log_loss, "hinge": hinge, "zero_one": zero_one}
 UNBOUNDED = "The loss is not bounded: its worst case grows without end, so compare radii of a plausible size only."
 SEARCHED = (
     "The head is not linear: worst points come from a search, so the true worst case may lie above this curve; only "
