@@ -77,6 +77,15 @@ def worst_case_in_inputs(
     What it cannot tell: more than a search finds; and distances between inputs (pixels, say) may not be what matters.
 
     Reference: the worst-case poster, "not an overestimation of the worst-case loss in the input space".
+
+    >>> import torch
+    >>> from invariscope.models import split
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    >>> X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    >>> curve = worst_case_in_inputs(split(network), X, (X[:, 0] > 0).astype(int), rows=10, n_boot=0)
+    >>> bool(curve.loss[-1] > curve.loss[0]), bool(np.all(curve.reached <= curve.representation + 1e-6))
+    (True, True)
     """
     parts = model
     if getattr(parts, "network", None) is None or not hasattr(parts, "represent"):
