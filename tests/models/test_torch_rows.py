@@ -252,13 +252,13 @@ def test_inputs_of_density_ratios_are_the_pixels_if_they_are_few(
     from invariscope.auditing import material
 
     images, y, env, module = pictures
-    found = material.gather(module, images, y, env)
-    np.testing.assert_array_equal(found.has["inputs"].X, images.reshape(450, 32)[np.argsort(env, kind="stable")])
-    assert found.notes == ()
+    gathered, subject = material.gather(module, images, y, env)
+    np.testing.assert_array_equal(gathered.inputs.X, images.reshape(450, 32)[np.argsort(env, kind="stable")])
+    assert subject.notes == ()
     monkeypatch.setattr(material, "MOST_PIXELS", 31)
-    found = material.gather(module, images, y, env)
-    assert found.has["inputs"] is found.data
-    assert "inputs of 32 numbers a row are too many (at most 31 for this target)" in found.notes[0]
+    gathered, subject = material.gather(module, images, y, env)
+    assert gathered.inputs is gathered.representation
+    assert "inputs of 32 numbers a row are too many (at most 31 for this target)" in subject.notes[0]
 
 
 def test_a_network_may_be_the_baseline(pictures: Any) -> None:
@@ -266,6 +266,6 @@ def test_a_network_may_be_the_baseline(pictures: Any) -> None:
 
     images, y, env, module = pictures
     odds = nn.Sequential(nn.Flatten(), nn.Linear(32, 1))
-    found = material.gather(module, images, y, env, baseline=odds)
+    gathered, _ = material.gather(module, images, y, env, baseline=odds)
     second = torch.sigmoid(odds(torch.tensor(images))).detach().numpy()[:, 0]
-    np.testing.assert_allclose(found.has["baseline"], np.column_stack([1 - second, second]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gathered.baseline, np.column_stack([1 - second, second]), rtol=1e-5, atol=1e-6)

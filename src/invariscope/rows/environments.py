@@ -108,7 +108,7 @@ class Environments:
 
         >>> data = Environments(np.zeros((4, 1)), [1, 2, 3, 4], list("baba"))
         >>> data.with_matrix([[10], [20], [30], [40]])["a"].X.ravel().tolist()
-        [20, 40]
+        [20.0, 40.0]
         """
         matrix, own_columns = matrix_of(X)
         _same_length(len(self.X), len(matrix), "the other matrix")
