@@ -66,7 +66,11 @@ LOSS_TEXTS = dict.fromkeys(("cross_entropy", "logistic", "softmax", "log"), "log
 
 #: Differences that are meant: pattern (as in fnmatch) of a case, or of "case:path" → why.
 #: {"dric/weighted*": "...", "*:null_numerator": "..."}
-EXPECTED: dict[str, str] = {}
+EXPECTED: dict[str, str] = {
+    "audit/refused rows": "too few rows for heads of their own leave out criteria, no longer the audit",
+    "audit/columns invariant": "rounding: equal environments, whose IRM penalties and gaps are 0 but for the last digits",
+    "audit/InvariantClassifier:results.transport_gap.null": "rounding of the trained weights, enlarged by a flat covariance",
+}
 
 TOLERANCE = 1e-12  # of the largest entry of an array
 ROUNDING = 1e-13  # arrays without a larger entry hold nothing but rounding errors
