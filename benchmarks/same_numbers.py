@@ -68,8 +68,8 @@ LOSS_TEXTS = dict.fromkeys(("cross_entropy", "logistic", "softmax", "log"), "log
 #: {"dric/weighted*": "...", "*:null_numerator": "..."}
 EXPECTED: dict[str, str] = {
     "audit/refused rows": "too few rows for heads of their own leave out criteria, no longer the audit",
-    "audit/columns invariant": "rounding: equal environments, whose IRM penalties and gaps are 0 but for the last digits",
-    "audit/InvariantClassifier:results.transport_gap.null": "rounding of the trained weights, enlarged by a flat covariance",
+    "audit/columns invariant": "rounding: what differs between equal environments is 0 but for the last digits",
+    "audit/InvariantClassifier:results.transport_gap.null": "rounding of trained weights, enlarged by a flat covariance",
 }
 
 TOLERANCE = 1e-12  # of the largest entry of an array
