@@ -69,7 +69,7 @@ LOSS_TEXTS = dict.fromkeys(("cross_entropy", "logistic", "softmax", "log"), "log
 EXPECTED: dict[str, str] = {
     "audit/refused rows": "too few rows for heads of their own leave out criteria, no longer the audit",
     "audit/columns invariant": "rounding: what differs between equal environments is 0 but for the last digits",
-    "audit/InvariantClassifier:results.transport_gap.null": "rounding of trained weights, enlarged by a flat covariance",
+    "audit/InvariantClassifier:results.transport_gap.null": "rounding of weights, enlarged by a flat covariance",
 }
 
 TOLERANCE = 1e-12  # of the largest entry of an array
