@@ -68,8 +68,14 @@ LOSS_TEXTS = dict.fromkeys(("cross_entropy", "logistic", "softmax", "log"), "log
 #: {"dric/weighted*": "...", "*:null_numerator": "..."}
 EXPECTED: dict[str, str] = {
     "audit/refused rows": "too few rows for heads of their own leave out criteria, no longer the audit",
-    "audit/columns invariant": "by its size rounding (cause not traced); a tie of IRM penalties near 0",
-    "audit/InvariantClassifier:results.transport_gap.null": "9.7e-10 of its size; cause not traced",
+    # with the older moments_of in its place, every bit is as before
+    "audit/columns invariant:results.irm_penalty.worst": "a tie: at the minimum, two gradients differ by their sign",
+    **dict.fromkeys(
+        (f"audit/columns invariant:{path}" for path in ("results.dric.null", "results.regret.*", "frame.regret_*")),
+        "sums over all rows are always those of five folds, added up: the last digit of the head",
+    ),
+    # with p − p² in its place, every bit is as before; an environment's Hessian has an eigenvalue of 2e-10
+    "audit/InvariantClassifier:results.transport_gap.*": "curvature is p (1 − p), not p − p²: 1e-16 times 6e9",
 }
 
 TOLERANCE = 1e-12  # of the largest entry of an array
