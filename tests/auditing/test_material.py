@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import invariscope as iv
 from invariscope.auditing.material import gather
 from invariscope.criteria.material import MOST_WEIGHTS, NEEDS, Material, Missing, fittable, have
+from invariscope.heads.losses import softmax
 from invariscope.rows.blocks import Blocks
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import target_of
@@ -339,3 +340,30 @@ def test_rows_are_grouped_once_and_blocks_made_once_per_matrix(
     results = iv.audit(made, X, target, env, n_boot=99).results
     assert {"regret", "transport_gap", "dric", "risk_variance", "worst_case", "influence_index"} <= set(results)
     assert counts == {"groupings": 1, "matrices": 3}
+
+
+@pytest.mark.parametrize(("task", "rows_per_weight"), [("regression", 2), ("binary", 5), ("multiclass", 5)])
+def test_a_learned_representation_is_judged_by_its_predictions_below_so_many_rows_per_weight(
+    task: str, rows_per_weight: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    width = 6
+    weights = (width + 1) * (2 if task == "multiclass" else 1)  # of a head, beside the class that is the reference
+    weight = rng.normal(size=(3, width))
+    outputs = rng.normal(size=(width, {"regression": 1, "binary": 2, "multiclass": 3}[task]))
+
+    def represent(X: np.ndarray) -> np.ndarray:
+        return np.maximum(X @ weight, 0.1 * X @ weight)
+
+    def predict(X: np.ndarray) -> np.ndarray:
+        scores = represent(X) @ outputs
+        return scores[:, 0] if task == "regression" else softmax(scores)
+
+    model = iv.Split(represent=represent, predict=predict)
+    for short in (0, 1):
+        sizes = [rows_per_weight * weights - short, 200]
+        X = rng.normal(size=(sum(sizes), 3))
+        y = X[:, 0] if task == "regression" else np.arange(len(X)) % outputs.shape[1]
+        material = material_of(model, X, y, np.repeat(["a", "b"], sizes))
+        assert material.representation.X.shape[1] == width
+        assert material.compared.X.shape[1] == (max(1, outputs.shape[1] - 1) if short else width)

@@ -460,3 +460,16 @@ def test_without_a_regret_the_verdict_says_why_and_what_to_do() -> None:
 
 def test_a_reason_without_a_remedy_stands_alone() -> None:
     assert verdict_without_regret("nobody knows", 2).sentences == ("nobody knows",)
+
+
+def test_advice_is_about_the_odd_one_out_and_not_about_the_bystander_who_suffers_most(seed: int) -> None:
+    """Rome's slope is another; its rows have the least noise, so it draws the shared head to itself and others pay."""
+    rng = np.random.default_rng(seed)
+    env = np.repeat(SITES, 400)
+    slope, noise = (np.repeat(values, 400) for values in ([1.0, 1.0, 1.6], [1.2, 1.0, 0.3]))
+    X = rng.normal(size=(1200, 2))
+    regret = iv.regret(X, slope * X[:, 0] + noise * rng.normal(size=1200), env, n_boot=199, seed=seed)
+    assert regret.worst != "Rome"
+    verdict = verdict_of(regret, env_name="city")
+    assert verdict.state == NOT_INVARIANT
+    assert "recorded in Rome" in verdict.sentences[-1]

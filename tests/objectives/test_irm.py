@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import Tensor
@@ -89,3 +91,24 @@ def test_input_that_does_not_fit_is_named() -> None:
         irm_penalty(*one, form="split")
     with pytest.raises(InputError, match='form "half" is unknown'):
         irm_penalty(*one, form="half")
+
+
+def test_on_the_same_rows_a_large_weight_drives_the_split_form_below_any_bound(seed: int) -> None:
+    """Free predictions learn to be wrong the opposite way in the two halves; the square form ends at no penalty."""
+    _, targets = world("regression", seed)
+    penalties = {}
+    for form in ("split", "square"):
+        logits = [torch.zeros_like(values, requires_grad=True) for values in targets]
+        optimiser = torch.optim.Adam(logits, lr=0.05)
+        penalties[form] = []
+        for _ in range(300):
+            optimiser.zero_grad()
+            risk = torch.stack([((z - y) ** 2).mean() for z, y in zip(logits, targets, strict=True)]).mean()
+            penalty = irm_penalty([z[:, None] for z in logits], targets, form=form)
+            (risk / 100 + penalty).backward()
+            optimiser.step()
+            penalties[form].append(penalty.item())
+    lows = penalties["split"][99::100]
+    assert lows[0] < -10
+    assert all(later < 2 * earlier for earlier, later in itertools.pairwise(lows)), lows
+    assert 0 <= penalties["square"][-1] < 1e-3

@@ -10,9 +10,20 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from invariscope.ratios.basis import bases_for
 from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import GroupedRows
-from invariscope.ratios.logistic import ROWS_TO_CHOOSE, LogisticFit, _at_most, fit_logistic
+from invariscope.ratios.logistic import (
+    FOLDS,
+    RIDGE,
+    ROWS_TO_CHOOSE,
+    LogisticFit,
+    _at_most,
+    _Trial,
+    _with_best_basis,
+    fit_logistic,
+)
+from invariscope.rows.resampling import folds_by_content
 
 
 def gaussians(means: np.ndarray, covariance: np.ndarray, sizes: list[int], seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -175,3 +186,29 @@ def test_many_environments(seed: int) -> None:
     fitted = density_ratio(X, code)
     slopes = fitted.log_densities(np.ones((1, 2)))[0] - fitted.log_densities(-np.ones((1, 2)))[0]
     assert np.corrcoef(slopes, np.arange(60))[0, 1] > 0.9
+
+
+def test_squares_are_taken_as_soon_as_they_are_better_and_other_bases_only_by_more_than_chance(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spread 1.1 times as wide: squares win by less than chance, and are taken; splines and others must do better."""
+    worse_than = _Trial.worse_than
+    monkeypatch.setattr(_Trial, "worse_than", lambda *given: given[-1] < 2 and worse_than(*given))  # all see all folds
+    rng = np.random.default_rng(seed)
+    close = {"linear": 0, "squares": 0, "others": 0}
+    for _ in range(40):
+        X, _ = two(rng.normal(size=(250, 2)), 1.1 * rng.normal(size=(250, 2)))
+        rows = GroupedRows(X, np.array([0, 250, 500]))
+        fold = folds_by_content(rows.X, rows.offsets, FOLDS)
+        trials = {basis.name: _Trial(basis, rows, fold, RIDGE) for basis in bases_for(rows)}
+        for trial, k in itertools.product(trials.values(), range(FOLDS)):
+            trial.judge(k)
+        best = min(trials.values(), key=lambda trial: trial.loss)
+        plain = trials["linear"], trials["squares"]
+        if any(trial.worse_than(best, 1.0) for trial in plain) or abs(plain[0].loss - plain[1].loss) < 1e-3:
+            continue  # not a matter of chance, or one of how far a fit went
+        better = min(plain, key=lambda trial: trial.loss).basis.name
+        assert _with_best_basis(rows, fold).basis.name == better
+        close[better] += 1
+        close["others"] += best.basis.name not in ("linear", "squares")
+    assert min(close.values()) >= 2, close

@@ -105,3 +105,25 @@ def test_huge_ratios_do_not_overflow() -> None:
     found = overlap_of(data, scores)
     assert np.isfinite(found.effective).all()
     assert np.isfinite(ratios_within(scores[:2], 0)).all()
+
+
+def test_an_environments_own_verdict_is_against_all_others_together(seed: int) -> None:
+    """Of three, one is compared with the mixture of the other two, each by its rows, as if they were one."""
+    rng = np.random.default_rng(seed)
+    code = np.repeat([0, 1, 2], [400, 300, 100])
+    x = rng.normal(size=800) + np.array([0.0, -0.7, 1.3])[code]
+    logs = np.column_stack([-0.5 * (x - mean) ** 2 for mean in (0.0, -0.7, 1.3)])
+    three = overlap_of(Environments(x[:, None], None, code), logs)
+    mixture = np.log(0.75 * np.exp(logs[:, 1]) + 0.25 * np.exp(logs[:, 2]))
+    together = overlap_of(Environments(x[:, None], None, np.minimum(code, 1)), np.column_stack([logs[:, 0], mixture]))
+    within_reach = three.reached[1:, 0] @ [0.75, 0.25]
+    assert three.pooled[0] == pytest.approx(together.effective[1, 0] / together.reached[1, 0] * within_reach)
+    assert three.verdicts[0] == "good"
+    assert three.pair_verdicts[2][0] == "weak"  # its rows hardly stand in for those of the third
+
+
+def test_covering_half_of_the_others_is_weak_and_none_of_them_is_none() -> None:
+    logs = np.repeat([[0.0, 0.0, -300.0], [0.0, 0.0, -300.0], [-300.0, -300.0, 0.0]], 200, axis=0)
+    overlap = overlap_of(Environments(np.arange(600.0)[:, None], None, np.repeat([0, 1, 2], 200)), logs)
+    assert overlap.verdicts == ("weak", "weak", "none")
+    np.testing.assert_allclose(overlap.pooled, [0.25, 0.25, 0.0], atol=1e-12)  # half of the ratio, half within reach

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -194,3 +195,9 @@ def test_the_number_of_threads_changes_no_bit(
     for other in answers[1:]:
         for first, second in zip(answers[0], other, strict=True):
             assert np.array_equal(first, second)
+
+
+def test_threads_are_kept_between_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "workers", lambda: 2)
+    names = [set(blocks.run_over_rows(lambda rows: threading.current_thread().name, 40, 10)) for _ in range(5)]
+    assert len(set.union(*names)) <= 2

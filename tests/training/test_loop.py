@@ -13,7 +13,7 @@ from torch import nn
 
 from invariscope.errors import InputError
 from invariscope.models.torch_networks import linear, mlp
-from invariscope.objectives import DRIC, ERM, GroupDRO, TransportGap, VREx, objective_of
+from invariscope.objectives import DANN, DRIC, ERM, GroupDRO, TransportGap, VREx, objective_of
 from invariscope.training import Rows, Schedule, Settings, Trained, train, train_replicates
 from tests.training.conftest import assert_same, built, made_rows
 
@@ -62,6 +62,17 @@ def test_held_out_rows_are_judged_with_the_penalty_and_without_dropout(seed: int
     first, second = (float((error**2).mean()) for error in errors)
     expected = (first + second) / 2 + 7.0 * ((first - second) / 2) ** 2
     assert np.nanmin(trained.history["held_out"]) == pytest.approx(expected)
+
+
+def test_with_an_adversary_held_out_rows_are_judged_by_the_risk_alone(seed: int) -> None:
+    rows, held_out = made_rows(seed).halved(0.4, seed)
+    assert held_out is not None
+    settings = Settings(steps=30, check_every=10)
+    trained = train(built(seed), rows, DANN(1000.0), settings=settings, held_out=held_out, seed=seed)
+    with torch.no_grad():
+        errors = [trained.network(x)[0][:, 0] - y for x, y in zip(held_out.inputs, held_out.targets, strict=True)]
+    assert np.nanmin(trained.history["held_out"]) == pytest.approx(np.mean([float((e**2).mean()) for e in errors]))
+    assert np.all(1000.0 * np.abs(trained.history["penalty"]) > 0.01)  # what a discriminator knows would show
 
 
 def test_running_statistics_are_kept_from_the_best_step(seed: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
+from invariscope.criteria.influence.damping import noise_level
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.influence.penalties import PENALTIES
 from invariscope.datasets.synthetic.bayesian_network import two_domain_example
@@ -177,6 +178,16 @@ def test_a_heavy_penalty_is_dealt_with_exactly_and_said(seed: int) -> None:
     assert any("really dealt" in note for note in found.notes)
     exact = influence_index(X, y, env, penalty="irm", penalty_weight=1000.0, n_boot=300, seed=seed + 1, exact=True)
     assert ks_2samp(found.null, exact.null, method="asymp").statistic < 2.23 * np.sqrt(2 / 300)
+
+
+def test_directions_are_not_flat_because_the_penalty_makes_others_steep(seed: int) -> None:
+    """IRM's penalty bends the head along its own scores alone, here a thousand times as much as the risk does."""
+    X, y, env = rows_of("squared", (80, 90), seed)
+    penalised = influence_index(X, y, env, penalty="irm", penalty_weight=1000.0, n_boot=19)
+    plain = influence_index(X, y, env, n_boot=19)
+    assert penalised.eigenvalues[0] > 100 * plain.eigenvalues[0]
+    assert noise_level(penalised.eigenvalues, len(y)) > plain.eigenvalues[-1]  # judged as a whole, it would be damped
+    assert penalised.damping == plain.damping == 0.0
 
 
 # --- not at a minimum ----------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from invariscope import InputError, LinearHead, worst_case
-from invariscope.criteria.worst_case import refine
+from invariscope.criteria.worst_case import log_loss, refine
 from invariscope.results import WorstCaseResult
+from invariscope.rows import blocks
 from tests.reference.worst_case import by_transport
 
 CLASS_LOSSES = ("log_loss", "hinge", "zero_one")
@@ -374,3 +375,18 @@ def test_environments_of_a_searched_head_are_checked(seed: int) -> None:
         worst_case(network, Z, y, env=np.zeros(3), radii=[0.1], n_boot=0)
     found = worst_case(network, Z, y, env=np.arange(len(Z)) % 2, radii=[0.1], n_boot=0)
     assert any("linear heads only" in note for note in found.notes)
+
+
+def test_the_number_of_threads_changes_no_bit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a sweep are solved in blocks, each by itself; three blocks here."""
+    monkeypatch.setattr(log_loss, "BLOCK", 30)
+    head, Z, y = example(3, seed, n=80)
+    curves = []
+    for count in (1, 2, 5):
+        monkeypatch.setattr(blocks, "workers", lambda count=count: count)
+        curves.append(curve(head, Z, y, "log_loss", [0.0, 0.3, 1.0]))
+    for other in curves[1:]:
+        for name in ("loss", "lower", "upper", "gamma"):
+            assert np.array_equal(getattr(other, name), getattr(curves[0], name)), name
+    monkeypatch.setattr(log_loss, "BLOCK", 80)  # nor do the blocks: fixed points know nothing of their neighbours
+    np.testing.assert_allclose(curve(head, Z, y, "log_loss", [0.0, 0.3, 1.0]).loss, curves[0].loss, rtol=1e-9)
