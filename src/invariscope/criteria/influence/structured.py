@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from invariscope.criteria.influence.conjugate import conjugate_gradients
-from invariscope.criteria.influence.damping import NULL_SPACE, choose_damping
+from invariscope.criteria.influence.inverse import NULL_SPACE, choose_damping, conjugate_gradients
 from invariscope.criteria.influence.row_derivatives import LinearRows
 from invariscope.criteria.influence.shuffles import largest_spread, spectral_shuffles
 from invariscope.criteria.influence.solution import Options, Solution
