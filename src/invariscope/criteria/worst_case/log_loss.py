@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from invariscope.criteria.worst_case.ceilings import from_gradient, from_pairs, from_slabs, log_sum_exp
-from invariscope.criteria.worst_case.curve import Sweep, band_of, curve_of, shares
-from invariscope.criteria.worst_case.margins import Curve, Margins
-from invariscope.criteria.worst_case.refine import refined
-from invariscope.criteria.worst_case.two_classes import two_class_points
+from invariscope.criteria.worst_case.curve import Curve, Sweep, band_of, curve_of, refined, shares
+from invariscope.criteria.worst_case.linear_heads import Margins
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import run_over_rows
 
@@ -29,6 +27,8 @@ NEARLY_CONCAVE = 0.6  # of the multiplier that makes φ concave: below, clipping
 SLABS, SLABS_OF_FEW = 16, 48  # that certify many rows, or few, where more of them cost nothing
 BLOCK = 5000  # rows that a thread takes at a time: ten classes of them stay in a core's own cache
 CLOSE = 1e-5  # a ceiling this near to what was reached is left alone
+NEWTON_STEPS = 60  # Newton gains digits twice as fast at every step, except where two roots are about to meet
+ROUNDING = 4e-16  # relative, of the two terms of φ
 
 
 def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int, rng: np.random.Generator) -> Curve:
@@ -40,7 +40,7 @@ def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int
 
     Each step of the iteration raises the value. If 2γ > ½λ_max(M) there is one maximum; else rows start from the fixed
     point for the last γ and from the classes with the highest peaks û_k = u_k + q_k/(4γ), and keep the best. The
-    multipliers are chosen by :func:`~invariscope.criteria.worst_case.refine.refined`.
+    multipliers are chosen by :func:`~invariscope.criteria.worst_case.curve.refined`.
     """
     start = log_sum_exp(margins.above.T)
     share = shares(weight, margins.n)
@@ -252,3 +252,41 @@ def settled(base: Floats, step: Floats, p: Floats, change: float = SETTLED) -> F
             break
     out[:, waiting] = p
     return out
+
+
+def two_class_points(above: Floats, length: float, gamma: float) -> tuple[Floats, Floats, Floats]:
+    """(loss, moved, ceiling), each (n,): the highest point of log(1 + e^t) − γ‖z − z_i‖² for every row.
+
+    ``above`` (n,) is u = s_other − s_y, ``length`` q = ‖w_other − w_y‖². With t the difference at the worst point and
+    κ = q/(2γ):   t = u + κσ(t),   ‖z* − z‖² = qσ(t)²/(4γ²).
+    h(t) = t − κσ(t) rises everywhere for κ ≤ 4; else it falls between ∓t₀, cosh t₀ = κ/2 − 1, and only roots outside
+    are maxima. h is concave left of 0 and convex right of it, so Newton from u rises to the left root, and from u + κ
+    falls to the right one, without a safeguard. The higher of the two is the maximum.
+
+    >>> loss, moved, ceiling = two_class_points(np.zeros(1), 4.0, 1.4621171572600098)  # t = 1: moved by 1/2
+    >>> np.round([loss[0], moved[0]], 6).tolist()
+    [1.313262, 0.25]
+    """
+    kappa = length / (2.0 * gamma)
+    turn = np.arccosh(kappa / 2.0 - 1.0) if kappa > 4.0 else 0.0
+    candidates = []
+    for side in (-1.0, 1.0):
+        limit = side * turn - kappa * expit(side * turn)
+        exists = side * above >= side * limit
+        t = above if side < 0 else above + kappa
+        t = np.where(exists, t, 0.0)
+        goal = np.where(exists, above, -kappa / 2.0)
+        for _ in range(NEWTON_STEPS):
+            p = expit(t)
+            slope = np.maximum(1.0 - kappa * p * (1.0 - p), 1e-12)
+            step = np.where(exists, (goal - t + kappa * p) / slope, 0.0)
+            # never past the turn, where the slope is 0 and rounding could throw it across
+            t = np.minimum(t + step, -turn) if side < 0 else np.maximum(t + step, turn)
+            if np.all(np.abs(step) <= 1e-13 * (1.0 + np.abs(t))):
+                break
+        p = expit(t)
+        loss, moved = np.logaddexp(0.0, t), length * (p / (2.0 * gamma)) ** 2
+        candidates.append((np.where(exists, loss - gamma * moved, -np.inf), loss, moved))
+    (left, *_), (right, *_) = candidates
+    loss, moved = (np.where(left >= right, candidates[0][j], candidates[1][j]) for j in (1, 2))
+    return loss, moved, loss - gamma * moved + ROUNDING * (loss + gamma * moved)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.worst_case.curve import Sweep, band_of, curve_of
-from invariscope.criteria.worst_case.margins import Curve
+from invariscope.criteria.worst_case.curve import Curve, Sweep, band_of, curve_of
 from invariscope.criteria.worst_case.rows import Rows
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats

@@ -11,15 +11,12 @@ import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.worst_case.curve import shares
+from invariscope.criteria.worst_case.curve import Curve, shares
 from invariscope.criteria.worst_case.distances import Distances, bins_of, distances
-from invariscope.criteria.worst_case.hinge import hinge
+from invariscope.criteria.worst_case.linear_heads import Margins, hinge, margins_of, squared, zero_one
 from invariscope.criteria.worst_case.log_loss import log_loss
-from invariscope.criteria.worst_case.margins import Curve, Margins, margins_of
 from invariscope.criteria.worst_case.rows import Rows, losses_for, losses_of, radii_of, rows_of
 from invariscope.criteria.worst_case.searched import searched_curve, searched_outputs, searched_unit
-from invariscope.criteria.worst_case.squared import squared
-from invariscope.criteria.worst_case.zero_one import zero_one
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.results import WorstCaseResult
