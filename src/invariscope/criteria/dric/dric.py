@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.dric.information_bound import information_bound
-from invariscope.criteria.dric.resampling import Sampler, Side, resample
-from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
+from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_gap, transported_means, variances
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError

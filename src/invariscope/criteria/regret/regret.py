@@ -10,8 +10,7 @@ import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import Draws, draw_excess, invert
-from invariscope.criteria.regret.score_test import score_test
+from invariscope.criteria.regret.inference import Draws, draw_excess, invert, score_test
 from invariscope.criteria.regret.shared_head import SharedHead, fit_shared_head
 from invariscope.errors import InputError
 from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 
 from invariscope.criteria.material import AuditOptions, Material, fittable, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import MISSED, Draws, invert
+from invariscope.criteria.regret.inference import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
 from invariscope.criteria.transport.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
 from invariscope.models.outputs import prediction_columns
