@@ -58,8 +58,8 @@ def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int
     )
     # a row's loss rises by at most max_k √q_k per unit, so WC(ρ) ≤ WC(0) + ρ √mean max_k q_k (Cauchy and Schwarz)
     lipschitz = float(np.sqrt(margins.lengths.max(axis=1) @ share))
-    loss, lower, upper, gamma = curve_of(sweep, start, radii, weight, lipschitz)
-    return Curve(loss, lower, upper, gamma, np.maximum(band_of(sweep, start, radii, weight, n_boot, rng), 0.0))
+    band = np.maximum(band_of(sweep, start, radii, weight, n_boot, rng), 0.0)
+    return Curve(*curve_of(sweep, start, radii, weight, lipschitz), band)
 
 
 def _steepness(margins: Margins) -> Floats:

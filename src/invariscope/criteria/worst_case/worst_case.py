@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -11,12 +12,11 @@ import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.worst_case.curve import Curve, shares
+from invariscope.criteria.worst_case.curve import Curve, band_of, curve_of, shares
 from invariscope.criteria.worst_case.distances import Distances, bins_of, distances
 from invariscope.criteria.worst_case.linear_heads import Margins, hinge, margins_of, squared, zero_one
 from invariscope.criteria.worst_case.log_loss import log_loss
 from invariscope.criteria.worst_case.rows import Rows, losses_for, losses_of, radii_of, rows_of
-from invariscope.criteria.worst_case.searched import searched_curve, searched_outputs, searched_unit
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.results import WorstCaseResult
@@ -118,7 +118,7 @@ def worst_case(
     names, task = losses_of(loss, task)
     rows = rows_of(Z, y, env, weight, grouped=isinstance(head, LinearHead))
     if not isinstance(head, LinearHead):
-        target = rows.target(task, searched_outputs(head, rows.Z), classes)
+        target = rows.target(task, torch_heads().outputs_of(head, rows.Z), classes)
         return _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
     if rows.Z.shape[1:] != (head.n_features,):
         raise InputError(f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns")
@@ -237,19 +237,36 @@ def _searched(
     head: Any, rows: Rows, target: Target, names: list[str], radii: Any, relative: bool, n_boot: int, seed: int
 ) -> WorstCaseResult:
     """The general route, by a search: a lower bound."""
-    values = target.values
-    unit = searched_unit(head, rows, values, names[0])
+    search, values = torch_heads(), target.values
+    unit = search.unit_of(head, rows.Z, values, names[0], weight=rows.weight)
     if radii is None and not (math.isfinite(unit) and unit > 0):
         raise InputError(
             "rows that could be made wrong are wrong already, so there is no unit of distance to choose radii by: give "
             "radii to worst_case, in the units of Z"
         )
     wanted = radii_of(radii, relative, unit)
-    results = []
+    at, results = _with_half(wanted, unit), []
     for name in names:
-        curve = searched_curve(head, rows, values, name, _with_half(wanted, unit), n_boot, seed, generator(seed))
+        sweep, start, lipschitz = search.sweep(
+            head, rows.Z, values, name, weight=rows.weight, radius=float(at.max()), seed=seed
+        )
+        band = band_of(sweep, start, at, rows.weight, n_boot, generator(seed))
+        curve = Curve(*curve_of(sweep, start, at, rows.weight, lipschitz), band)
         notes = [SEARCHED] if name == "zero_one" else [SEARCHED, UNBOUNDED]
         notes += [NO_DISTANCES] if rows.environments else []
         result = _result(name, curve, wanted, unit, rows.environments, True, math.inf, notes)
         results.append(replace(result, exact=False, value=result.value if math.isfinite(unit) else math.nan))
     return _with_others(results)
+
+
+def torch_heads() -> Any:
+    """The module that searches for the worst points of heads that are not linear, where torch is there."""
+    try:
+        return importlib.import_module("invariscope.criteria.worst_case.torch_heads")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise InputError(
+            "a head that is not a LinearHead is searched with torch, which is not installed: "
+            'pip install "invariscope[torch]", or give a LinearHead'
+        ) from error

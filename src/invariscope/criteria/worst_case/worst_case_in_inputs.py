@@ -11,8 +11,7 @@ import numpy as np
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.rows import losses_for, losses_of, rows_of
-from invariscope.criteria.worst_case.searched import searched_outputs
-from invariscope.criteria.worst_case.worst_case import worst_case
+from invariscope.criteria.worst_case.worst_case import torch_heads, worst_case
 from invariscope.errors import InputError
 from invariscope.results import InputWorstCaseResult, WorstCaseResult
 from invariscope.rows.arrays import Array, Floats
@@ -97,7 +96,7 @@ def worst_case_in_inputs(
     names, task = losses_of(loss, task)
     every = rows_of(X, y, None, None, grouped=False)
     known = parts.classes if classes is None else classes
-    target = every.target(agreed_task(task, parts.task), searched_outputs(parts.network, every.Z), known)
+    target = every.target(agreed_task(task, parts.task), torch_heads().outputs_of(parts.network, every.Z), known)
     chosen = np.sort(generator(seed).permutation(len(every.Z))[:rows])
     inputs, values = every.Z[chosen], target.values[chosen]
     curve = worst_case(parts.network, inputs, values, loss=losses_for(names, target), n_boot=n_boot, seed=seed)
