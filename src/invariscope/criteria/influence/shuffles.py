@@ -176,7 +176,7 @@ class PenalisedShuffles:
             joint = draws @ root.T + middle
             nothing = np.zeros(joint.shape[:2])
             means = Means(nothing, nothing, joint[..., :size], joint[..., -size:])
-            gradient = penalty.by_environment(means, sizes).gradient
+            _, gradient = penalty.by_environment(means, sizes)
             update, signs = penalty.low_rank(means, sizes)
             # (K + Σ_j ± u_j u_jᵀ)⁻¹ g = K⁻¹g − K⁻¹U (±I + UᵀK⁻¹U)⁻¹ UᵀK⁻¹g, K diagonal in this basis (Woodbury)
             first, inner = gradient / curvature, update / curvature
@@ -196,7 +196,7 @@ class PenalisedShuffles:
             hessians += np.matmul(np.swapaxes(vectors, 1, 2) * signs, vectors)  # + Σ_j ± u_j u_jᵀ
             curvature, turned = np.linalg.eigh(hessians)
             curvature += self.damping.of(curvature[:, :1])
-            gradient = self.penalty.by_environment(means, self.sizes).gradient @ self.basis
+            gradient = self.penalty.by_environment(means, self.sizes)[1] @ self.basis
             values[batch] = largest_spread(np.matmul(gradient, turned) / curvature[:, None])
         return values
 
@@ -213,13 +213,9 @@ class PenalisedShuffles:
                 by_row.append(weights * self.rows.weight)
         return means, self.basis.T @ self.rows.hessians(self.theta, *by_row) @ self.basis
 
-    def _may_deal(self) -> bool:
-        """Sizes of groups stay the same only if all rows weigh the same."""
-        return bool(np.ptp(self.rows.weight) == 0)
-
     def _left_out(self, expected: Floats, rng: np.random.Generator) -> float:
         """How far, relative to itself, the Hessian of a deal is from what is expected (low-rank parts aside)."""
-        if not self._may_deal():
+        if np.ptp(self.rows.weight) > 0:  # rows cannot be dealt: sizes of groups would not stay the same
             return 0.0
         joint = np.concatenate([part for _, part in self.rows.joint(self.theta)])
         _, hessians = self._deals(joint, max(1, min(TRIALS, 4 * OUTER // self.rows.size**2)), rng)

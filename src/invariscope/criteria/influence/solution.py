@@ -146,7 +146,7 @@ def dense_penalised(
     chosen = choose_damping(options.damping, eigenvalues, of_risks, float(data.rows.sum()))
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     basis = vectors[:, live]
-    influences = -penalty.by_environment(means, sizes).gradient @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
+    influences = -penalty.by_environment(means, sizes)[1] @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
     null = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen).draw(
         options.shuffles, options.exact, options.rng
     )

@@ -153,9 +153,6 @@ def _checked_outputs(module: torch.nn.Module, data: Environments, target: Target
     return outputs
 
 
-Objective = Callable[[Tensor], Tensor]
-
-
 def measured_network(
     data: Environments,
     target: Target,
