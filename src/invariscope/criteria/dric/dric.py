@@ -200,10 +200,7 @@ def _ratios(
     z, _ = matrix_of(representation)
     if len(z) != len(data.X):
         raise InputError(f"X has {len(data.X)} rows but the representation has {len(z)}: give one for every row")
-    labels = np.empty(len(data), dtype=object)
-    labels[:] = data.labels
-    weight = None if data.weight is None else data.original(data.weight)
-    on_z = Environments(z, None, labels[data.original(data.codes)], weight)
+    on_z = data.with_matrix(z)
     fits = (ratio_for(on_z, pair[0], rng=generator(seed)), ratio_for(data, pair[1], svd=svd, rng=generator(seed)))
     return [(rows, fitted, is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
 
