@@ -243,14 +243,9 @@ def _bracket(solver: Callable[[Floats], Sweep], weight: Floats | None, furthest:
         if np.average(sweep.moved[-1], weights=weight) >= furthest**2:  # mean ‖z* − z‖² = ρ² of this multiplier
             break
         sweep = _merged(sweep, solver(sweep.gamma[-1] / RATIO ** np.arange(1.0, 5.0)))
-    return _without_tail(sweep, furthest, weight)
-
-
-def _without_tail(sweep: Sweep, furthest: float, weight: Floats | None) -> Sweep:
-    """Drop multipliers below the first that reaches the furthest radius: nobody asked for them."""
+    # multipliers below the first that reaches the furthest radius are dropped: nobody asked for them
     reached = np.average(sweep.moved, axis=1, weights=weight) >= furthest**2
-    last = int(np.argmax(reached)) + 1 if reached.any() else len(reached)
-    return _at(sweep, np.arange(last))
+    return _at(sweep, np.arange(int(np.argmax(reached)) + 1 if reached.any() else len(reached)))
 
 
 def _missing(sweep: Sweep, start: Floats, radii: Floats, weight: Floats | None, tolerance: float) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int
         band = band_of(still, start, radii, weight, n_boot, rng)
         return Curve(flat, flat.copy(), flat.copy(), np.zeros(len(radii)), band)
     rows = float(margins.n if weight is None else weight.sum())
-    solver = _TwoClasses(margins) if margins.apart.shape == (2, 2) else _Classes.of(margins, rows)
+    solver = partial(_two_classes, margins) if margins.apart.shape == (2, 2) else _Classes.of(margins, rows)
     slope = float(np.sqrt(_steepness(margins) @ share))  # √mean ‖∇loss_i‖²: the slope of WC at ρ = 0
     sweep = refined(
         solver, start, radii, weight, slope=slope, concave_from=largest / 4.0, work=rows * margins.above.shape[1]
@@ -67,18 +68,11 @@ def _steepness(margins: Margins) -> Floats:
     return _pulled(margins.product, softmax(margins.above.T.copy(), axis=0), margins.codes)
 
 
-@dataclass(frozen=True)
-class _TwoClasses:
+def _two_classes(margins: Margins, gammas: Floats) -> Sweep:
     """Two classes: every row's equation has one unknown, and its highest root is found without doubt."""
-
-    margins: Margins
-
-    def __call__(self, gammas: Floats) -> Sweep:
-        """Worst points of all rows for multipliers in descending order."""
-        above = self.margins.above[np.arange(self.margins.n), 1 - self.margins.codes]
-        points = [two_class_points(above, float(self.margins.apart[0, 1]), float(gamma)) for gamma in gammas]
-        loss, moved, ceiling = (np.stack(part) for part in zip(*points, strict=True))
-        return Sweep(gammas, loss, moved, ceiling)
+    above = margins.above[np.arange(margins.n), 1 - margins.codes]
+    points = [two_class_points(above, float(margins.apart[0, 1]), float(gamma)) for gamma in gammas]
+    return Sweep(gammas, *(np.stack(part) for part in zip(*points, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -86,16 +80,13 @@ class _Classes:
     """Several classes: fixed points, warm-started from one multiplier to the next.
 
     Arrays are (K, n) here: sums over classes then run along the rows, which is several times as fast. ``above`` is u,
-    ``product`` M = VΛVᵀ (``values`` Λ, ``vectors`` V), ``own`` M e_y and ``lengths`` q of every row's class y,
-    ``apart`` ‖w_j − w_k‖².
+    ``product`` M = VΛVᵀ (``values`` Λ, ``vectors`` V), ``apart`` ‖w_j − w_k‖².
     """
 
     above: Floats
     codes: Integers
     product: Floats
     apart: Floats
-    own: Floats
-    lengths: Floats
     values: Floats
     vectors: Floats
     precision: type[np.floating[Any]]
@@ -108,14 +99,17 @@ class _Classes:
         # they stand for are computed in double precision
         precision = np.float64 if rows <= MANY else np.float32
         values = np.maximum(values, 0.0)
-        empty = np.empty((len(values), 0))
-        return cls(above, margins.codes, margins.product, margins.apart, empty, empty, values, vectors, precision)
+        return cls(above, margins.codes, margins.product, margins.apart, values, vectors, precision)
 
-    def _part(self, rows: slice) -> _Classes:
-        """The same for some rows, with M and ‖w_j − w_k‖² looked up for their classes."""
-        codes = self.codes[rows]
-        above = np.ascontiguousarray(self.above[:, rows])
-        return replace(self, above=above, codes=codes, own=self.product[:, codes], lengths=self.apart[:, codes])
+    @cached_property
+    def own(self) -> Floats:
+        """M e_y of every row's class y."""
+        return self.product[:, self.codes]
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """q_k = ‖w_k − w_y‖² of every row's class y."""
+        return self.apart[:, self.codes]
 
     def _settled(self, base: Floats, step: Floats, p: Floats) -> Floats:
         precision = self.precision if np.abs(step).max() < LARGE else np.float64
@@ -124,12 +118,11 @@ class _Classes:
         return settled(base, step, p, change).astype(np.float64, copy=False)
 
     def __call__(self, gammas: Floats) -> Sweep:
-        """Worst points of all rows for multipliers in descending order."""
         n = len(self.codes)
         loss, moved, ceiling = (np.empty((len(gammas), n)) for _ in range(3))
 
         def solve(rows: slice) -> None:
-            part = self._part(rows)
+            part = replace(self, above=np.ascontiguousarray(self.above[:, rows]), codes=self.codes[rows])
             p = softmax(part.above, axis=0)
             for g, gamma in enumerate(gammas):
                 loss[g, rows], moved[g, rows], ceiling[g, rows], p = part.points(float(gamma), p)
@@ -189,8 +182,7 @@ class _Classes:
         logits = step @ p + base[:, rows]
         codes = self.codes[rows]
         loss = log_sum_exp(logits) - logits[codes, np.arange(len(rows))]
-        value: Floats = loss - _pulled(self.product, p, codes) / (4.0 * gamma)
-        return value
+        return np.asarray(loss - _pulled(self.product, p, codes) / (4.0 * gamma))
 
     def _ceiling(self, gamma: float, p: Floats, peaks: Floats, reached: Floats) -> Floats:
         """The lowest of the ceilings that hold where F is not concave."""
