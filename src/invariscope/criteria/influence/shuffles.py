@@ -65,15 +65,10 @@ def spectral_shuffles(
 
 
 def exact_shuffles(
-    rows: RowDerivatives,
-    theta: Floats,
-    to_influence: Floats,
-    offsets: Integers,
-    shuffles: int,
-    rng: np.random.Generator,
+    rows: RowDerivatives, theta: Floats, inverse: Floats, offsets: Integers, shuffles: int, rng: np.random.Generator
 ) -> Floats:
     """V of rows really dealt at random: influences of rows are added up by sparse products, many deals at a time."""
-    influence = np.concatenate([part @ to_influence.T for _, part in rows.joint(theta, slopes=False)])
+    influence = np.concatenate([part @ inverse.T for _, part in rows.joint(theta, slopes=False)])
     values = np.empty(shuffles)
     for batch in batches(shuffles, ENTRIES // len(influence)):
         _, means = dealt(influence, rows.weight, offsets, batch.stop - batch.start, rng)

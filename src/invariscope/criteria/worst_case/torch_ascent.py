@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -199,25 +199,21 @@ def other_classes(problem: Problem) -> Tensor:
     return others.topk(min(TARGETS, scores.shape[1] - 1), dim=1).indices.T
 
 
-@dataclass
 class Tracker:
     """Some rows and the best places found for them so far, followed as γ goes down."""
 
-    problem: Problem
-    places: Tensor = field(init=False)  # (1 + TRACKED, n, D)
-    boundary: Tensor | None = field(init=False, default=None)  # (T, n, D)
-    slopes: Tensor | None = field(init=False, default=None)
-    leading: Tensor | None = field(init=False, default=None)  # slopes of the classes that promise most
-    last: float | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        problem, count = self.problem, len(self.problem.rows)
-        self.places = problem.still.expand(1 + TRACKED, -1, -1)
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.places = problem.still.expand(1 + TRACKED, -1, -1)  # (1 + TRACKED, n, D)
+        self.boundary: Tensor | None = None  # (T, n, D)
+        self.slopes: Tensor | None = None
+        self.leading: Tensor | None = None  # slopes of the classes that promise most
+        self.last: float | None = None
         if problem.loss != "squared":
             classes = other_classes(problem)
             many = replace(problem.repeated(len(classes)), aims=classes.flatten())
             by, slopes = towards(many, many.still, APPROACHES)
-            shape = (len(classes), count, problem.width)
+            shape = (*classes.shape, problem.width)
             self.boundary, self.slopes = by.reshape(shape), slopes.reshape(shape)
 
     def at(self, gamma: float, widely: bool) -> tuple[Tensor, Tensor]:
