@@ -79,7 +79,7 @@ def result_of(
     return InfluenceResult(
         value=value,
         null=solution.null,
-        pvalue=_pvalue(value, solution.null),
+        pvalue=pvalue(value, solution.null) if len(solution.null) else math.nan,
         labels=data.labels,
         parameters=parameters,
         influences=solution.influences[:, order],
@@ -94,12 +94,6 @@ def result_of(
         penalty_weight=penalty_weight,
         notes=tuple(notes),
     )
-
-
-def _pvalue(value: float, null: Floats) -> float:
-    if not len(null):
-        return float("nan")
-    return pvalue(value, null) if np.isfinite(value) else 1.0
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,8 @@ def hinge(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int, r
 
     Reference: the worst-case poster; the same holds for any loss that is a maximum of affine functions.
     """
-    start, slopes = _lines(margins)
+    start, slopes = 1.0 + margins.above, margins.lengths  # intercepts and slopes (n, K) of every row's lines
+    start[np.arange(margins.n), margins.codes] = 0.0  # the true class stands for the line 0
     walk = _walk(start, slopes, shares(weight, margins.n))
     loss, gamma = walk.at(radii)
     between = np.linspace(0.0, float(radii.max(initial=0.0)), BETWEEN + 1)[1:]
@@ -139,13 +140,6 @@ def hinge(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int, r
 
     band = band_around(loss, pieces, margins.n, grid, radii, weight, n_boot, rng)
     return Curve(loss, loss.copy(), loss.copy(), gamma, np.maximum(band, 0.0))
-
-
-def _lines(margins: Margins) -> tuple[Floats, Floats]:
-    """Intercepts and slopes (n, K) of every row's lines; the true class stands for the line 0."""
-    start = 1.0 + margins.above
-    start[np.arange(margins.n), margins.codes] = 0.0
-    return start, margins.lengths
 
 
 @dataclass(frozen=True)
