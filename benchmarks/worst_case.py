@@ -18,10 +18,10 @@ import torch
 from timing import best_of
 
 import invariscope as iv
-from invariscope.criteria.worst_case import refine
+from invariscope.criteria.worst_case import curve as curves
 from invariscope.criteria.worst_case.ceilings import log_sum_exp
+from invariscope.criteria.worst_case.linear_heads import margins_of
 from invariscope.criteria.worst_case.log_loss import SETTLED_MANY, settled, softmax
-from invariscope.criteria.worst_case.margins import margins_of
 from invariscope.rows.blocks import one_blas_thread
 
 ROWS, COLUMNS, CLASSES, RADII = 10_000, 128, 10, 50
@@ -125,12 +125,12 @@ def by_ascent(head: iv.LinearHead, Z: np.ndarray, y: np.ndarray, radius: float, 
 
 def finer(head: iv.LinearHead, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The curve with multipliers spaced fifty times as finely, by which errors are judged."""
-    usual = refine.TOLERANCE
+    usual = curves.TOLERANCE
     try:
-        refine.TOLERANCE = usual / 50
+        curves.TOLERANCE = usual / 50
         return iv.worst_case(head, Z, y, n_boot=0).loss
     finally:
-        refine.TOLERANCE = usual
+        curves.TOLERANCE = usual
 
 
 def worst_case_curves() -> list[str]:

@@ -117,7 +117,7 @@ def source_imports() -> list[Import]:
 
 
 def room(module: str) -> str:
-    """The room a module belongs to: `criteria` for `invariscope.criteria.regret.interval`; its own name in the hall."""
+    """The room a module belongs to: `criteria` for `invariscope.criteria.regret.regret`; its own name in the hall."""
     parts = module.split(".")
     if parts[0] != "invariscope":
         return ""

@@ -11,8 +11,8 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from invariscope.criteria.regret.inference import score_test
 from invariscope.criteria.regret.regret import regret
-from invariscope.criteria.regret.score_test import score_test
 from invariscope.criteria.regret.shared_head import fit_shared_head
 from invariscope.datasets.synthetic.linear_sem import SETTINGS, linear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted

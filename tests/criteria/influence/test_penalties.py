@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from invariscope.criteria.influence.damping import noise_level
 from invariscope.criteria.influence.influence_index import influence_index
+from invariscope.criteria.influence.inverse import noise_level
 from invariscope.criteria.influence.penalties import PENALTIES
 from invariscope.datasets.synthetic.bayesian_network import two_domain_example
 from invariscope.datasets.synthetic.nulls import null_shifted

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 
-from invariscope.criteria.influence.conjugate import NegativeCurvatureError, conjugate_gradients
 from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
+from invariscope.criteria.influence.inverse import NegativeCurvatureError, conjugate_gradients
 from invariscope.criteria.influence.penalties import PENALTIES
 from invariscope.criteria.influence.shuffles import gaussian_shuffles, spectral_shuffles
 from invariscope.datasets.synthetic.bayesian_network import bayesian_network

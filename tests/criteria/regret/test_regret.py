@@ -11,9 +11,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from invariscope.criteria.regret.interval import Draws, draw_excess, invert
+from invariscope.criteria.regret.inference import Draws, draw_excess, invert, score_test
 from invariscope.criteria.regret.regret import LEVEL, regret
-from invariscope.criteria.regret.score_test import score_test
 from invariscope.criteria.regret.shared_head import fit_shared_head
 from invariscope.datasets.synthetic.linear_sem import linear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import entr, logsumexp, xlogy
 
 from invariscope.criteria.worst_case.ceilings import from_gradient, from_pairs, from_slabs
-from invariscope.criteria.worst_case.two_classes import two_class_points
+from invariscope.criteria.worst_case.log_loss import two_class_points
 
 
 def landscape(classes: int, scale: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from invariscope import InputError, LinearHead, worst_case
-from invariscope.criteria.worst_case import log_loss, refine
+from invariscope.criteria.worst_case import log_loss
+from invariscope.criteria.worst_case.curve import TOLERANCE
 from invariscope.results import WorstCaseResult
 from invariscope.rows import blocks
 from tests.reference.worst_case import by_transport
@@ -313,7 +314,7 @@ def test_bounds_on_real_digits_are_close(hidden: int, data_file: Callable[[str],
     gap = (found.upper - found.lower) / found.loss
     assert np.all(gap >= 0)
     assert np.max(gap) < 0.03
-    assert np.max(1 - found.lower / found.loss) < refine.TOLERANCE  # what the spacing of multipliers may leave
+    assert np.max(1 - found.lower / found.loss) < TOLERANCE  # what the spacing of multipliers may leave
 
 
 @pytest.mark.parametrize(("many", "behind"), [(5, 8.0), (99, 8.0), (999, 20.0)])

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.dric.information_bound import information_bound
-from invariscope.criteria.dric.resampling import Sampler, Side, resample
-from invariscope.criteria.dric.transported_means import total_gap, transported_means, variances
+from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_gap, transported_means, variances
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
@@ -119,16 +118,15 @@ def dric(
     for_draws = generator(seed).spawn(1)[0]
     data = Environments.of(X, None, env, weight)
     model, reference = _both_outputs(data, predictions, baseline)
-    ratios = _ratios(data, ratio, representation, svd, seed)
-    sides = _sides(data, ratios, model, reference)
-    scores = [data.grouped(fitted.at_rows, "ratio") for _, fitted, _ in ratios]
+    ratios, sides = _ratios(data, model, reference, ratio, representation, svd, seed)
+    scores = [data.grouped(fitted.at_rows, "ratio") for fitted in ratios]
     stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
     means = [
         each for side, at in zip(sides, scores, strict=True) for each in transported_means(stored, at, side.outputs)
     ]
     numerator, denominator = (total_gap(each) for each in means)
     value = numerator / denominator if denominator > 0 else math.nan
-    notes = _notes(data, [fitted for _, fitted, _ in ratios], denominator)
+    notes = _notes(data, ratios, denominator)
 
     draws = _number_of_resamples(n_boot, sides, ratio, notes)
     with one_blas_thread(), reporting(progress) as say:
@@ -147,7 +145,7 @@ def dric(
         denominator=denominator,
         labels=data.labels,
         pairs=_without_lone_axis(means[0]),
-        overlap=ratios[0][1].overlap,
+        overlap=ratios[0].overlap,
         interval=_middle(_quotients(booted)),
         numerator_interval=_middle(booted[:, 0]),
         null=_quotients(shuffled),
@@ -155,7 +153,7 @@ def dric(
         pvalue=pvalue(numerator, shuffled[:, 0]) if len(shuffled) and numerator > 0 else math.nan,
         sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0])),
         rows=data.rows,
-        ratio=ratios[0][1].description,
+        ratio=ratios[0].description,
         bound=bound,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -178,35 +176,29 @@ def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[
     return model, reference
 
 
-def _sides(
-    data: Environments, ratios: list[tuple[Environments, DensityRatio, bool]], model: Floats, baseline: Floats
-) -> list[Side]:
-    """Each ratio with the outputs it reweights: those of both where they share it."""
-    outputs = [(model, baseline)] if len(ratios) == 1 else [(model,), (baseline,)]
-    return [
-        Side(fitted._fit, GroupedRows(fitted._units.apply(rows.X), data.offsets), values, given)
-        for (rows, fitted, given), values in zip(ratios, outputs, strict=True)
-    ]
-
-
 def _ratios(
-    data: Environments, ratio: Any, representation: Any, svd: int | None, seed: int
-) -> list[tuple[Environments, DensityRatio, bool]]:
-    """The rows and the ratio of the model's terms, then of the baseline's (one for both without a representation)."""
-    if representation is None:
-        return [(data, ratio_for(data, ratio, svd=svd, rng=generator(seed)), is_given(ratio))]
-    pair = ratio if isinstance(ratio, tuple) else (ratio, ratio)
-    if len(pair) != 2 or (not isinstance(ratio, tuple) and is_given(ratio)):
-        raise InputError("with a representation, give ratios from elsewhere as a pair: (on the representation, on X)")
-    z, _ = matrix_of(representation)
-    if len(z) != len(data.X):
-        raise InputError(f"X has {len(data.X)} rows but the representation has {len(z)}: give one for every row")
-    labels = np.empty(len(data), dtype=object)
-    labels[:] = data.labels
-    weight = None if data.weight is None else data.original(data.weight)
-    on_z = Environments(z, None, labels[data.original(data.codes)], weight)
-    fits = (ratio_for(on_z, pair[0], rng=generator(seed)), ratio_for(data, pair[1], svd=svd, rng=generator(seed)))
-    return [(rows, fitted, is_given(one)) for rows, fitted, one in zip((on_z, data), fits, pair, strict=True)]
+    data: Environments, model: Floats, baseline: Floats, ratio: Any, representation: Any, svd: int | None, seed: int
+) -> tuple[list[DensityRatio], list[Side]]:
+    """The ratio of the model's terms, then of the baseline's (one for both without a representation), and each with the
+    outputs it reweights."""
+    wanted: list[tuple[Environments, Any, int | None, tuple[Floats, ...]]] = [(data, ratio, svd, (model, baseline))]
+    if representation is not None:
+        pair = ratio if isinstance(ratio, tuple) else (ratio, ratio)
+        if len(pair) != 2 or (not isinstance(ratio, tuple) and is_given(ratio)):
+            raise InputError(
+                "with a representation, give ratios from elsewhere as a pair: (on the representation, on X)"
+            )
+        z, _ = matrix_of(representation)
+        if len(z) != len(data.X):
+            raise InputError(f"X has {len(data.X)} rows but the representation has {len(z)}: give one for every row")
+        wanted = [(data.with_matrix(z), pair[0], None, (model,)), (data, pair[1], svd, (baseline,))]
+    fits, sides = [], []
+    for rows, one, directions, outputs in wanted:
+        fitted = ratio_for(rows, one, svd=directions, rng=generator(seed))
+        fits.append(fitted)
+        columns = GroupedRows(fitted._units.apply(rows.X), data.offsets)
+        sides.append(Side(fitted._fit, columns, outputs, is_given(one)))
+    return fits, sides
 
 
 def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:

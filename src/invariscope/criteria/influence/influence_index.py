@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.influence.dense import LARGEST_DENSE, Known, dense, dense_penalised, known_of
 from invariscope.criteria.influence.penalties import Penalty, fit_penalised, groups_of, penalty_of
 from invariscope.criteria.influence.row_derivatives import (
     LinearRows,
@@ -15,7 +14,16 @@ from invariscope.criteria.influence.row_derivatives import (
     least_squares,
     with_several_targets,
 )
-from invariscope.criteria.influence.solution import Options, Solution, result_of
+from invariscope.criteria.influence.solution import (
+    LARGEST_DENSE,
+    Known,
+    Options,
+    Solution,
+    dense,
+    dense_penalised,
+    known_of,
+    result_of,
+)
 from invariscope.criteria.influence.structured import structured
 from invariscope.criteria.material import AuditOptions, Material, Missing, fittable, have
 from invariscope.criteria.registry import criterion
@@ -262,7 +270,7 @@ def _outputs(head: Any, data: Environments) -> int | None:
     """How many numbers the head gives per row, if there is one."""
     if head is None or isinstance(head, LinearHead):
         return None if head is None else head.n_outputs
-    from invariscope.criteria.influence.torch_autograd import outputs_of
+    from invariscope.criteria.influence.torch_network import outputs_of
 
     return outputs_of(head, data)
 

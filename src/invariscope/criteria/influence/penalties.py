@@ -18,6 +18,7 @@ from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 
 PENALTIES = ("irm", "irm_split", "vrex")
+CHOICES = " or ".join(f'penalty="{name}"' for name in PENALTIES)
 WARM_UP = (1e-3, 1e-2, 1e-1, 1.0)  # of the penalty's weight: each optimum is the start of the next
 MAX_STEPS = 200
 PENALISED_TOLERANCE = 1e-14  # of the objective: what one more step could still gain
@@ -49,18 +50,16 @@ class Penalty:
 
     def objective(self, means: Means, sizes: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
-        whole, m = self.by_environment(means, sizes), len(sizes) // self.parts
-        value, gradient = whole.loss.mean(), whole.gradient.mean(axis=0)
+        losses, gradients = self.by_environment(means, sizes)
+        value = losses.mean()
         if self.name == "vrex":
-            apart = whole.loss - value
-            return value + self.strength * float(np.mean(apart**2)), gradient + (
-                2 * self.strength / m * apart @ whole.gradient
-            )
-        other = self._other(means.slope)
-        penalty = float(np.mean(means.slope * other))
-        return value + self.strength * penalty, gradient + (
-            2 * self.strength * np.mean(other[:, None] * means.slope_gradient, axis=0)
-        )
+            apart = losses - value
+            penalty, pull = np.mean(apart**2), 2 * self.strength / len(apart) * apart @ gradients
+        else:
+            other = self._other(means.slope)
+            penalty = np.mean(means.slope * other)
+            pull = 2 * self.strength * np.mean(other[:, None] * means.slope_gradient, axis=0)
+        return value + self.strength * float(penalty), gradients.mean(axis=0) + pull
 
     def coefficients(self, means: Means, sizes: Floats) -> tuple[Floats, Floats | None]:
         """What the second derivatives of loss and slope of a row are multiplied with, by group: (..., J) each."""
@@ -86,25 +85,13 @@ class Penalty:
         both = np.concatenate([even + odd, even - odd], axis=-2)
         return math.sqrt(self.strength / (2 * m)) * both, np.repeat([1.0, -1.0], m)
 
-    def by_environment(self, means: Means, sizes: Floats) -> Means:
-        """Means of whole environments from those of their groups."""
+    def by_environment(self, means: Means, sizes: Floats) -> tuple[Floats, Floats]:
+        """Mean losses (..., m) and gradients (..., m, P) of whole environments, from those of their groups."""
         if self.parts == 1:
-            return means
+            return means.loss, means.gradient
         share = (sizes.reshape(-1, 2) / sizes.reshape(-1, 2).sum(axis=1, keepdims=True)).ravel()
-
-        def of_scalars(values: Floats) -> Floats:
-            return np.asarray((values * share).reshape(*values.shape[:-1], -1, 2).sum(axis=-1))
-
-        def of_vectors(values: Floats) -> Floats:
-            scaled = values * share[:, None]
-            return np.asarray(scaled[..., 0::2, :] + scaled[..., 1::2, :])
-
-        return Means(
-            of_scalars(means.loss),
-            of_scalars(means.slope),
-            of_vectors(means.gradient),
-            of_vectors(means.slope_gradient),
-        )
+        loss, gradient = means.loss * share, means.gradient * share[:, None]
+        return loss[..., 0::2] + loss[..., 1::2], gradient[..., 0::2, :] + gradient[..., 1::2, :]
 
     def _other(self, slope: Floats) -> Floats:
         """The slope each group's own is multiplied with: itself, or that of the other half."""
@@ -119,15 +106,11 @@ def penalty_of(name: str | None, weight: float, reported: float) -> Penalty | No
         raise InputError(f"penalty_weight is {weight!r}: give a number of at least 0")
     if name is None:
         if weight > 0:
-            raise InputError(f"penalty_weight is {weight:g}, but there is no penalty: say {_choices('penalty')}")
+            raise InputError(f"penalty_weight is {weight:g}, but there is no penalty: say {CHOICES}")
         return None
     if name not in PENALTIES:
-        raise InputError(f'penalty "{name}" is unknown: use {_choices("penalty")}, or None')
+        raise InputError(f'penalty "{name}" is unknown: use {CHOICES}, or None')
     return Penalty(name, float(weight) * reported)
-
-
-def _choices(argument: str) -> str:
-    return " or ".join(f'{argument}="{name}"' for name in PENALTIES)
 
 
 def groups_of(data: Environments, penalty: Penalty, weight: Floats) -> tuple[Integers, Floats]:
@@ -148,11 +131,9 @@ def penalised_hessian(
 ) -> tuple[Floats, Means]:
     """Hessian (P, P) of the training objective, and the means it is made of."""
     means = group_means(rows, theta, codes, len(sizes))
-    on_loss, on_slope = penalty.coefficients(means, sizes)
-    weights = [None if part is None else (part[codes] * rows.weight)[None] for part in (on_loss, on_slope)]
-    assert weights[0] is not None
+    by_row = [(part[codes] * rows.weight)[None] for part in penalty.coefficients(means, sizes) if part is not None]
     vectors, signs = penalty.low_rank(means, sizes)
-    return rows.hessians(theta, weights[0], weights[1])[0] + (vectors.T * signs) @ vectors, means
+    return rows.hessians(theta, *by_row)[0] + (vectors.T * signs) @ vectors, means
 
 
 def fit_penalised(

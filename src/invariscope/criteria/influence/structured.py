@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from invariscope.criteria.influence.conjugate import conjugate_gradients
-from invariscope.criteria.influence.damping import NULL_SPACE, choose_damping
+from invariscope.criteria.influence.inverse import NULL_SPACE, choose_damping, conjugate_gradients
 from invariscope.criteria.influence.row_derivatives import LinearRows
-from invariscope.criteria.influence.shuffles import largest_spread, spectral_shuffles
+from invariscope.criteria.influence.shuffles import batches, largest_spread, spectral_shuffles
 from invariscope.criteria.influence.solution import Options, Solution
 from invariscope.heads.linear_algebra import largest_eigenvalue
 from invariscope.rows.arrays import Floats
@@ -38,10 +37,10 @@ class Kronecker:
         self.rows, self.theta, self.total = rows, theta, float(rows.weight.sum())
         width, outputs = rows.width, rows.outputs
         scores_curvature, moment, whole = np.zeros((outputs, outputs)), np.zeros((width, width)), 0.0
-        for block, design, scores, weight in self._blocks():
-            of_row = np.zeros(len(block))
+        for _, design, scores, weight in self._blocks():
+            of_row = np.zeros(len(design))
             for (k, j), curvature, _ in rows.loss.curvatures(scores):
-                of_pair = np.broadcast_to(curvature, len(block))
+                of_pair = np.broadcast_to(curvature, len(design))
                 scores_curvature[k, j] += weight @ of_pair
                 of_row = of_row + of_pair if k == j else of_row
             weighted = weight * of_row
@@ -54,10 +53,9 @@ class Kronecker:
         self.live = products > NULL_SPACE * products.max()
         self.eigenvalues = np.where(self.live, products, 0.0)
 
-    def _blocks(self) -> Iterator[tuple[Floats, Floats, Floats, Floats]]:
+    def _blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         for block, design in self.rows.designs():
-            places = np.arange(block.start, block.stop)
-            yield places, design, design @ self.theta.reshape(self.rows.outputs, -1).T, self.rows.weight[block]
+            yield block, design, design @ self.theta.reshape(self.rows.outputs, -1).T, self.rows.weight[block]
 
     def turned(self, vectors: Floats) -> Floats:
         """Into the basis of A's and B's eigenvectors."""
@@ -84,8 +82,8 @@ class Kronecker:
         count, outputs, width = vectors.shape
         out, mean = np.zeros((width, count * outputs)), np.zeros((outputs, width))
         flat = vectors.reshape(count * outputs, width)
-        for places, design, scores, weight in self._blocks():
-            residual = self.rows.loss.residual(scores, self.rows.targets[places])
+        for block, design, scores, weight in self._blocks():
+            residual = self.rows.loss.residual(scores, self.rows.targets[block])
             along = (design @ flat.T).reshape(len(design), count, outputs)
             inner = np.matmul(along, residual[:, :, None]) * weight[:, None, None]  # (b, r, 1): gradient · vector
             out += design.T @ (inner * residual[:, None, :]).reshape(len(design), -1)
@@ -103,9 +101,9 @@ class Kronecker:
     def gradients(self, deals: Floats) -> Floats:
         """Mean gradients over groups, whose rows and weights are lines of ``deals`` (r, n): (r, K, p)."""
         out = np.zeros((len(deals), self.rows.outputs, self.rows.width))
-        for places, design, scores, weight in self._blocks():
-            residual = self.rows.loss.residual(scores, self.rows.targets[places])
-            member = deals[:, places] * weight
+        for block, design, scores, weight in self._blocks():
+            residual = self.rows.loss.residual(scores, self.rows.targets[block])
+            member = deals[:, block] * weight
             for k in range(self.rows.outputs):
                 out[:, k] += (member * residual[:, k]) @ design
         return out / (deals @ self.rows.weight)[:, None, None]
@@ -168,12 +166,12 @@ def structured(rows: LinearRows, theta: Floats, data: Environments, options: Opt
     influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, SOLVE_TOLERANCE)
     if options.exact:
         null = np.empty(options.shuffles)
-        for start in range(0, options.shuffles, DEALS):
-            size = min(DEALS, options.shuffles - start)
+        for batch in batches(options.shuffles, DEALS):
+            size = batch.stop - batch.start
             codes = options.rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
             dealt = (codes[:, None, :] == np.arange(m)[:, None]).reshape(size * m, -1).astype(np.float64)
             pulled = kronecker.inverse_times(kronecker.gradients(dealt), added, SKETCH_TOLERANCE)[0]
-            null[start : start + size] = largest_spread(pulled.reshape(size, m, -1))
+            null[batch] = largest_spread(pulled.reshape(size, m, -1))
     else:
         null = spectral_shuffles(*kronecker.row_spectrum(added, options.rng), data.rows, options.shuffles, options.rng)
     chosen.notes.append(

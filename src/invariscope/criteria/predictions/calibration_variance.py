@@ -38,13 +38,7 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def calibration_variance(
-    predictions: Any,
-    y: Any = None,
-    env: Any = None,
-    *,
-    bins: int = 15,
-    task: str = "auto",
-    weight: Any = None,
+    predictions: Any, y: Any = None, env: Any = None, *, bins: int = 15, task: str = "auto", weight: Any = None
 ) -> EnvironmentResult:
     """Can the stated probabilities be trusted equally in all environments?
 

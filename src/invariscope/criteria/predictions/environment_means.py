@@ -14,6 +14,7 @@ from invariscope.rows.environments import Environments
 TAIL = 0.025  # either side of a 95 % interval
 NORMAL_QUANTILE = float(ndtri(1.0 - TAIL))
 FEW_ROWS = 30
+NO_INTERVAL = "No interval: an environment's weights sum to 1 or less, so its noise cannot be estimated."
 NEARLY_NORMAL = 1e8  # degrees of freedom plus noncentrality from which a chi-square is treated as normal
 
 

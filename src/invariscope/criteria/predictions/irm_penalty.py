@@ -8,6 +8,7 @@ import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import (
+    NO_INTERVAL,
     EnvironmentMeans,
     environment_means,
     estimates,
@@ -39,13 +40,7 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def irm_penalty(
-    predictions: Any,
-    y: Any = None,
-    env: Any = None,
-    *,
-    form: str = "square",
-    task: str = "auto",
-    weight: Any = None,
+    predictions: Any, y: Any = None, env: Any = None, *, form: str = "square", task: str = "auto", weight: Any = None
 ) -> EnvironmentResult:
     """Would multiplying the predictions by a factor lower the risk of some environment?
 
@@ -66,13 +61,8 @@ def irm_penalty(
 
     Parameters
     ----------
-    predictions : (n,) or (n, K) array, or :class:`Environments` that hold them as ``X``
-        Numbers for a numeric target; for two classes the probability of the second one, (n,), or of both, (n, 2);
-        for K classes (n, K) probabilities in the order of the sorted classes.
-    y, env, weight : (n,) arrays
-        Target, environment and, if wanted, how many rows each row stands for.
+    predictions, y, env, task, weight : as of :func:`~invariscope.risk_variance`
     form : "square" or "split"
-    task : "auto", "regression" or "classification"
 
     Returns
     -------
@@ -138,7 +128,7 @@ def _squared_ends(gradients: EnvironmentMeans) -> tuple[Floats, Floats]:
 def _noise_notes(gradients: EnvironmentMeans, form: str) -> tuple[str, ...]:
     bias = float(np.mean(gradients.squared_error))
     if not np.isfinite(bias):
-        return ("No interval: an environment's weights sum to 1 or less, so its noise cannot be estimated.",)
+        return (NO_INTERVAL,)
     if form == "square":
         if bias == 0.0:
             return ()

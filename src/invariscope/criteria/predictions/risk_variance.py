@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
-from invariscope.criteria.predictions.environment_means import EnvironmentMeans, quadratic_interval
+from invariscope.criteria.predictions.environment_means import NO_INTERVAL, EnvironmentMeans, quadratic_interval
 from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
@@ -28,13 +28,7 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def risk_variance(
-    predictions: Any,
-    y: Any = None,
-    env: Any = None,
-    *,
-    task: str = "auto",
-    loss: str = "auto",
-    weight: Any = None,
+    predictions: Any, y: Any = None, env: Any = None, *, task: str = "auto", loss: str = "auto", weight: Any = None
 ) -> EnvironmentResult:
     """How unequal is the loss of these predictions across environments?
 
@@ -86,7 +80,7 @@ def _bias_notes(risks: EnvironmentMeans) -> tuple[str, ...]:
     value = float(np.var(risks.value))
     bias = float(np.mean(risks.squared_error) * (1.0 - 1.0 / len(risks.value)))
     if not np.isfinite(bias):
-        return ("No interval: an environment's weights sum to 1 or less, so its noise cannot be estimated.",)
+        return (NO_INTERVAL,)
     if bias == 0.0:
         return ()
     if bias >= value:

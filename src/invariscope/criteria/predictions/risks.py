@@ -89,7 +89,8 @@ def loss_name(loss: str, target: Target) -> str:
 
 def row_losses(predictions: Floats, target: Target, name: str) -> Floats:
     """The loss of every row, (n,)."""
-    return refuse_overflow(_LOSSES[name](predictions, target.values), "loss")
+    with np.errstate(over="ignore"):
+        return refuse_overflow(_LOSSES[name](predictions, target.values), "loss")
 
 
 def refuse_overflow(values: Floats, what: str) -> Floats:
@@ -120,13 +121,11 @@ def probability_of_truth(probabilities: Floats, codes: Floats) -> Floats:
 
 
 def _squared(predictions: Floats, y: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        return np.asarray((predictions - y) ** 2)
+    return np.asarray((predictions - y) ** 2)
 
 
 def _absolute(predictions: Floats, y: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        return np.abs(predictions - y)
+    return np.abs(predictions - y)
 
 
 def _log(probabilities: Floats, codes: Floats) -> Floats:

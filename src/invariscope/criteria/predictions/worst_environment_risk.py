@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
-from invariscope.criteria.predictions.environment_means import TAIL, EnvironmentMeans
+from invariscope.criteria.predictions.environment_means import NO_INTERVAL, TAIL, EnvironmentMeans
 from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
@@ -28,13 +28,7 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def worst_environment_risk(
-    predictions: Any,
-    y: Any = None,
-    env: Any = None,
-    *,
-    task: str = "auto",
-    loss: str = "auto",
-    weight: Any = None,
+    predictions: Any, y: Any = None, env: Any = None, *, task: str = "auto", loss: str = "auto", weight: Any = None
 ) -> EnvironmentResult:
     """How bad does it get in the environment where these predictions do worst?
 
@@ -42,14 +36,7 @@ def worst_environment_risk(
 
     Parameters
     ----------
-    predictions : (n,) or (n, K) array, or :class:`Environments` that hold them as ``X``
-        Numbers for a numeric target; for two classes the probability of the second one, (n,), or of both, (n, 2);
-        for K classes (n, K) probabilities in the order of the sorted classes.
-    y, env, weight : (n,) arrays
-        Target, environment and, if wanted, how many rows each row stands for.
-    task : "auto", "regression" or "classification"
-    loss : "auto", "squared", "absolute", "log_loss" or "zero_one"
-        "auto" is the squared error for numbers and the log-loss for classes.
+    predictions, y, env, task, loss, weight : as of :func:`~invariscope.risk_variance`
 
     Returns
     -------
@@ -88,7 +75,7 @@ def worst_environment_risk(
 def _rival_notes(data: Environments, risks: EnvironmentMeans, worst: int) -> tuple[str, ...]:
     """Which other environments could be the worst one: those whose risk is within noise of it."""
     if not np.isfinite(risks.spread).all():
-        return ("No interval: an environment's weights sum to 1 or less, so its noise cannot be estimated.",)
+        return (NO_INTERVAL,)
     noise = np.sqrt(risks.spread**2 + risks.spread[worst] ** 2)
     close = risks.value + 2.0 * noise >= risks.value[worst]
     rivals = [str(label) for k, label in enumerate(data.labels) if close[k] and k != worst]

@@ -10,8 +10,7 @@ import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import Draws, draw_excess, invert
-from invariscope.criteria.regret.score_test import score_test
+from invariscope.criteria.regret.inference import Draws, draw_excess, invert, score_test
 from invariscope.criteria.regret.shared_head import SharedHead, fit_shared_head
 from invariscope.errors import InputError
 from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss
@@ -138,7 +137,7 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
         shared_loss=reported * fit.shared_risk,
         own_loss=reported * own_risk,
         pairs=_pairs(data, target, fit),
-        drivers=_drivers(fit),
+        drivers=_drivers(fit, data.blocks.width),
         statistic=statistic,
         null=null,
         notes=_notes(data, target, fit),
@@ -234,14 +233,13 @@ def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
     return np.asarray(pairs)
 
 
-def _drivers(fit: SharedHead) -> Floats:
-    """Regret by column, (E, d + 1) with the overall level last: ½ d_j (H_e d)_j, summed over scores, less its noise.
+def _drivers(fit: SharedHead, p: int) -> Floats:
+    """Regret by column, (E, p = d + 1), the overall level last: ½ d_j (H_e d)_j, summed over scores, less its noise.
 
     d = H_e⁻¹ g_e, the step from the shared head towards the environment's own (all of it for squared loss; for classes
     own heads may be far off in rare categories). Columns are centred within the environment: the level is what is left.
     """
-    environments, size = fit.own.theta.shape
-    p = size // fit.n_scores
+    environments = len(fit.rows)
     step = np.einsum("epq,eq->ep", fit.shared_inverse, fit.gradient)  # d = H_e⁻¹ g_e
     difference = step.reshape(environments, -1, p)
     hessian = fit.shared.hessian.reshape(environments, -1, p, difference.shape[1], p)

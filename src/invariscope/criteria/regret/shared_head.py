@@ -33,7 +33,6 @@ class SharedHead:
     """
 
     rows: Floats
-    n_scores: int
     squared: bool
     weights: Floats
     own: Heads
@@ -123,7 +122,6 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
     sums = _collect(data, target, own, shared, own_factor, factor, weights)
     return SharedHead(
         rows=data.rows,
-        n_scores=loss_of(target).n_scores,
         squared=target.task == "regression",
         weights=weights,
         own=own,

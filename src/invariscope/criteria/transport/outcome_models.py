@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -19,57 +19,47 @@ from invariscope.wording import count, listed, names
 ROWS_PER_PARAMETER = 5  # of the rarest class: with fewer, a head of its own is more noise than relation
 
 
-class OutcomeModels(Protocol):
-    """One outcome model f_b for every environment b."""
+@dataclass(frozen=True)
+class OutcomeModels(ABC):
+    """One outcome model f_b for every environment b; what was fitted, in words; and remarks for the user.
 
-    @property
-    def description(self) -> str:
-        """What was fitted, in words."""
-        ...
+    Unless a kind of model says otherwise, it was not fitted here and has no parameters: P = 0.
+    """
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks for the user, whole sentences."""
-        ...
+    data: Environments
+    target: Target
+    description: str
+    notes: tuple[str, ...]
 
+    @abstractmethod
     def residuals(self, environment: int) -> Floats:
         """y − f_b(z) at the rows of one environment, for all b and classes: (n_e, E, K), K = 1 but for 3+ classes."""
-        ...
 
     def slopes(self, environment: int, share: Floats) -> Floats:
         """Σ_i share_i ∂f/∂θ over the rows of an environment, P parameters: (2, E, K, P) for ``share`` (n_e, 2, E).
 
         In the first place f is the environment's own model throughout, in the second that of every environment.
         """
-        ...
+        return np.zeros((2, len(self.data), loss_of(self.target).n_scores, 0))
 
     def noise(self, environment: int, residual: Floats, slope: Floats) -> Floats:
         """What every row, of residuals (n_e, K), added to slopeᵀ θ̂ when that was fitted: (n_e, E, K) for (E, K, P)."""
-        ...
+        return np.zeros((len(residual), *slope.shape[:2]))
 
 
 @dataclass(frozen=True)
-class GivenPredictions:
+class GivenPredictions(OutcomeModels):
     """The user's own predictions, one function f for all environments, taken as they are."""
 
-    data: Environments
     residual: Floats
-    description: str = "predictions as given"
-    notes: tuple[str, ...] = ()
 
     def residuals(self, environment: int) -> Floats:
         own = self.residual[self.data.offsets[environment] : self.data.offsets[environment + 1]]
         return np.broadcast_to(own[:, None], (len(own), len(self.data), own.shape[1]))
 
-    def slopes(self, environment: int, share: Floats) -> Floats:
-        return np.zeros((2, len(self.data), self.residual.shape[1], 0))  # nothing was fitted here
-
-    def noise(self, environment: int, residual: Floats, slope: Floats) -> Floats:
-        return np.zeros((int(self.data.sizes[environment]), *slope.shape[:2]))
-
 
 @dataclass(frozen=True)
-class LinearHeads:
+class LinearHeads(OutcomeModels):
     """Linear heads, one per environment and fold, each fitted without its fold.
 
     A row of b meets f_b as fitted without its own fold, and so does every row where f_b is a head shared by all, which
@@ -77,14 +67,10 @@ class LinearHeads:
     in the shares in which they meet the rows of b: any error of a head then enters both means of a gap and cancels.
     """
 
-    data: Environments
-    target: Target
     fold: Integers
     theta: Floats  # (F, E, P)
     inverse: Floats  # (E, P, P): of the curvature on all rows
     own: Booleans  # (E,): fitted on the environment's own rows
-    description: str
-    notes: tuple[str, ...]
 
     def residuals(self, environment: int) -> Floats:
         loss, folds, environments = loss_of(self.target), len(self.theta), len(self.data)
@@ -110,7 +96,7 @@ class LinearHeads:
         loss, environments = loss_of(self.target), len(self.data)
         n_scores = loss.n_scores
         if not self.own.any():
-            return np.zeros((2, environments, n_scores, 0))
+            return super().slopes(environment, share)
         heads = self.theta.mean(axis=0).reshape(environments * n_scores, -1).T
         out = np.zeros((2, environments, n_scores, n_scores, len(heads)))
         start, stop = int(self.data.offsets[environment]), int(self.data.offsets[environment + 1])
@@ -127,8 +113,8 @@ class LinearHeads:
         return out.reshape(2, environments, n_scores, -1)
 
     def noise(self, environment: int, residual: Floats, slope: Floats) -> Floats:
-        if slope.shape[-1] == 0:
-            return np.zeros((len(residual), *slope.shape[:2]))
+        if not self.own.any():
+            return super().noise(environment, residual, slope)
         # θ̂ − θ ≈ H⁻¹ Σ z r
         along = (slope.reshape(-1, slope.shape[-1]) @ self.inverse[environment]).reshape(-1, self.data.blocks.width).T
         start, stop = int(self.data.offsets[environment]), int(self.data.offsets[environment + 1])
@@ -156,9 +142,11 @@ def given_predictions(data: Environments, target: Target, predictions: Floats) -
         target_name=data.target_name,
     )
     if target.task == "regression":
-        return GivenPredictions(data, (target.values - values)[:, None])
-    residual = np.eye(len(target.classes))[target.values.astype(np.intp)] - values
-    return GivenPredictions(data, residual[:, 1:] if target.task == "binary" else residual)
+        residual = (target.values - values)[:, None]
+    else:
+        residual = np.eye(len(target.classes))[target.values.astype(np.intp)] - values
+        residual = residual[:, 1:] if target.task == "binary" else residual
+    return GivenPredictions(data, target, "predictions as given", (), residual)
 
 
 def fit_linear_heads(data: Environments, target: Target, fold: Integers, folds: int) -> LinearHeads:
@@ -168,7 +156,8 @@ def fit_linear_heads(data: Environments, target: Target, fold: Integers, folds: 
     few as well, the mean outcome alone.
     """
     size = data.blocks.width
-    scarcest = _rows_of_scarcest_class(data, target)
+    # rows of every environment, or those of its rarest class
+    scarcest = data.rows if target.task == "regression" else class_counts(data, target).min(axis=1)
     own = scarcest >= ROWS_PER_PARAMETER * size
     flat = scarcest.sum() < ROWS_PER_PARAMETER * size
     used = data.with_matrix(np.zeros((len(data.X), 1))) if flat else data
@@ -189,21 +178,17 @@ def fit_linear_heads(data: Environments, target: Target, fold: Integers, folds: 
             hessian = hessian + part if k else part
             converged &= fitted.converged
         theta.append(heads.reshape(len(data), -1))
-    return LinearHeads(
-        *(data, target, fold, np.stack(theta), spectrum(hessian).inverse() if own.any() else hessian, own),
-        description=_description(own, flat),
-        notes=_notes(data, own, flat, converged),
-    )
+    inverse = spectrum(hessian).inverse() if own.any() else hessian
+    notes = _notes(data, own, flat, converged)
+    return LinearHeads(data, target, _description(own, flat), notes, fold, np.stack(theta), inverse, own)
 
 
-def _rows_of_scarcest_class(data: Environments, target: Target) -> Floats:
-    """Rows of every environment, or those of its rarest class: (E,)."""
-    if target.task == "regression":
-        return data.rows
+def class_counts(data: Environments, target: Target) -> Floats:
+    """Rows of every class in every environment: (E, K)."""
     classes = len(target.classes)
     cell = data.codes * classes + target.values.astype(np.intp)
     counts = np.bincount(cell, data.weight, minlength=len(data) * classes).reshape(-1, classes)
-    return np.asarray(counts.min(axis=1), dtype=np.float64)
+    return counts.astype(np.float64)
 
 
 def _description(own: Booleans, flat: bool) -> str:

@@ -10,9 +10,14 @@ from scipy.special import stdtrit
 
 from invariscope.criteria.material import AuditOptions, Material, fittable, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.interval import MISSED, Draws, invert
+from invariscope.criteria.regret.inference import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
-from invariscope.criteria.transport.outcome_models import OutcomeModels, fit_linear_heads, given_predictions
+from invariscope.criteria.transport.outcome_models import (
+    OutcomeModels,
+    class_counts,
+    fit_linear_heads,
+    given_predictions,
+)
 from invariscope.models.outputs import prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, grouped_rows
@@ -127,13 +132,11 @@ def transport_gap(
     refuse_unfit_for_own_heads(data, target)
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
-        outcome: OutcomeModels
         fold, used, notes = _folds(data, target, folds)
         fitted = ratio_for(data, ratio, folds=fold[fold >= 0] if used > 1 else 0, rng=ratio_rng)
-        if given is None:
-            outcome = fit_linear_heads(data, target, fold, used)
-        else:
-            outcome = given_predictions(data, target, given)
+        outcome = (
+            fit_linear_heads(data, target, fold, used) if given is None else given_predictions(data, target, given)
+        )
         gaps = estimate_gaps(data, outcome, data.grouped(fitted.at_rows, "ratio"))
         return _result(data, target, fitted, outcome, gaps, n_boot, draw_rng, notes)
 
@@ -243,11 +246,9 @@ def _variance_within(data: Environments, target: Target) -> float:
         weight = np.ones(len(data.X)) if data.weight is None else data.weight
         mean = np.add.reduceat(weight * target.values, data.offsets[:-1]) / rows
         return float(weight @ (target.values - mean[data.codes]) ** 2 / rows.sum())
-    classes = len(target.classes)
-    cell = data.codes * classes + target.values.astype(np.intp)
-    share = np.bincount(cell, data.weight, minlength=len(data) * classes).reshape(-1, classes) / rows[:, None]
+    share = class_counts(data, target) / rows[:, None]
     each = float(rows @ (share * (1 - share)).sum(axis=1) / rows.sum())
-    return each / 2 if classes == 2 else each  # two classes have one indicator
+    return each / 2 if len(target.classes) == 2 else each  # two classes have one indicator
 
 
 def _moving_classes(target: Target, moving: Integers, compared: Booleans) -> tuple[tuple[Any, ...], ...]:

@@ -89,12 +89,7 @@ def _basis(weights: Floats) -> Floats:
 
 
 def _distance(
-    seen: Floats,
-    groups: Integers,
-    weight: Floats,
-    in_a: Booleans,
-    in_b: Booleans,
-    rng: np.random.Generator,
+    seen: Floats, groups: Integers, weight: Floats, in_a: Booleans, in_b: Booleans, rng: np.random.Generator
 ) -> float:
     squares, shares = [], []
     for group in np.unique(groups):

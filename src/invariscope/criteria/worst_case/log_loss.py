@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from invariscope.criteria.worst_case.ceilings import from_gradient, from_pairs, from_slabs, log_sum_exp
-from invariscope.criteria.worst_case.curve import Sweep, band_of, curve_of, shares
-from invariscope.criteria.worst_case.margins import Curve, Margins
-from invariscope.criteria.worst_case.refine import refined
-from invariscope.criteria.worst_case.two_classes import two_class_points
+from invariscope.criteria.worst_case.curve import Curve, Sweep, band_of, curve_of, refined, shares
+from invariscope.criteria.worst_case.linear_heads import Margins
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import run_over_rows
 
@@ -29,6 +28,8 @@ NEARLY_CONCAVE = 0.6  # of the multiplier that makes φ concave: below, clipping
 SLABS, SLABS_OF_FEW = 16, 48  # that certify many rows, or few, where more of them cost nothing
 BLOCK = 5000  # rows that a thread takes at a time: ten classes of them stay in a core's own cache
 CLOSE = 1e-5  # a ceiling this near to what was reached is left alone
+NEWTON_STEPS = 60  # Newton gains digits twice as fast at every step, except where two roots are about to meet
+ROUNDING = 4e-16  # relative, of the two terms of φ
 
 
 def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int, rng: np.random.Generator) -> Curve:
@@ -40,7 +41,7 @@ def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int
 
     Each step of the iteration raises the value. If 2γ > ½λ_max(M) there is one maximum; else rows start from the fixed
     point for the last γ and from the classes with the highest peaks û_k = u_k + q_k/(4γ), and keep the best. The
-    multipliers are chosen by :func:`~invariscope.criteria.worst_case.refine.refined`.
+    multipliers are chosen by :func:`~invariscope.criteria.worst_case.curve.refined`.
     """
     start = log_sum_exp(margins.above.T)
     share = shares(weight, margins.n)
@@ -51,15 +52,15 @@ def log_loss(margins: Margins, radii: Floats, weight: Floats | None, n_boot: int
         band = band_of(still, start, radii, weight, n_boot, rng)
         return Curve(flat, flat.copy(), flat.copy(), np.zeros(len(radii)), band)
     rows = float(margins.n if weight is None else weight.sum())
-    solver = _TwoClasses(margins) if margins.apart.shape == (2, 2) else _Classes.of(margins, rows)
+    solver = partial(_two_classes, margins) if margins.apart.shape == (2, 2) else _Classes.of(margins, rows)
     slope = float(np.sqrt(_steepness(margins) @ share))  # √mean ‖∇loss_i‖²: the slope of WC at ρ = 0
     sweep = refined(
         solver, start, radii, weight, slope=slope, concave_from=largest / 4.0, work=rows * margins.above.shape[1]
     )
     # a row's loss rises by at most max_k √q_k per unit, so WC(ρ) ≤ WC(0) + ρ √mean max_k q_k (Cauchy and Schwarz)
     lipschitz = float(np.sqrt(margins.lengths.max(axis=1) @ share))
-    loss, lower, upper, gamma = curve_of(sweep, start, radii, weight, lipschitz)
-    return Curve(loss, lower, upper, gamma, np.maximum(band_of(sweep, start, radii, weight, n_boot, rng), 0.0))
+    band = np.maximum(band_of(sweep, start, radii, weight, n_boot, rng), 0.0)
+    return Curve(*curve_of(sweep, start, radii, weight, lipschitz), band)
 
 
 def _steepness(margins: Margins) -> Floats:
@@ -67,18 +68,11 @@ def _steepness(margins: Margins) -> Floats:
     return _pulled(margins.product, softmax(margins.above.T.copy(), axis=0), margins.codes)
 
 
-@dataclass(frozen=True)
-class _TwoClasses:
+def _two_classes(margins: Margins, gammas: Floats) -> Sweep:
     """Two classes: every row's equation has one unknown, and its highest root is found without doubt."""
-
-    margins: Margins
-
-    def __call__(self, gammas: Floats) -> Sweep:
-        """Worst points of all rows for multipliers in descending order."""
-        above = self.margins.above[np.arange(self.margins.n), 1 - self.margins.codes]
-        points = [two_class_points(above, float(self.margins.apart[0, 1]), float(gamma)) for gamma in gammas]
-        loss, moved, ceiling = (np.stack(part) for part in zip(*points, strict=True))
-        return Sweep(gammas, loss, moved, ceiling)
+    above = margins.above[np.arange(margins.n), 1 - margins.codes]
+    points = [two_class_points(above, float(margins.apart[0, 1]), float(gamma)) for gamma in gammas]
+    return Sweep(gammas, *(np.stack(part) for part in zip(*points, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -86,16 +80,13 @@ class _Classes:
     """Several classes: fixed points, warm-started from one multiplier to the next.
 
     Arrays are (K, n) here: sums over classes then run along the rows, which is several times as fast. ``above`` is u,
-    ``product`` M = VΛVᵀ (``values`` Λ, ``vectors`` V), ``own`` M e_y and ``lengths`` q of every row's class y,
-    ``apart`` ‖w_j − w_k‖².
+    ``product`` M = VΛVᵀ (``values`` Λ, ``vectors`` V), ``apart`` ‖w_j − w_k‖².
     """
 
     above: Floats
     codes: Integers
     product: Floats
     apart: Floats
-    own: Floats
-    lengths: Floats
     values: Floats
     vectors: Floats
     precision: type[np.floating[Any]]
@@ -108,14 +99,17 @@ class _Classes:
         # they stand for are computed in double precision
         precision = np.float64 if rows <= MANY else np.float32
         values = np.maximum(values, 0.0)
-        empty = np.empty((len(values), 0))
-        return cls(above, margins.codes, margins.product, margins.apart, empty, empty, values, vectors, precision)
+        return cls(above, margins.codes, margins.product, margins.apart, values, vectors, precision)
 
-    def _part(self, rows: slice) -> _Classes:
-        """The same for some rows, with M and ‖w_j − w_k‖² looked up for their classes."""
-        codes = self.codes[rows]
-        above = np.ascontiguousarray(self.above[:, rows])
-        return replace(self, above=above, codes=codes, own=self.product[:, codes], lengths=self.apart[:, codes])
+    @cached_property
+    def own(self) -> Floats:
+        """M e_y of every row's class y."""
+        return self.product[:, self.codes]
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """q_k = ‖w_k − w_y‖² of every row's class y."""
+        return self.apart[:, self.codes]
 
     def _settled(self, base: Floats, step: Floats, p: Floats) -> Floats:
         precision = self.precision if np.abs(step).max() < LARGE else np.float64
@@ -124,12 +118,11 @@ class _Classes:
         return settled(base, step, p, change).astype(np.float64, copy=False)
 
     def __call__(self, gammas: Floats) -> Sweep:
-        """Worst points of all rows for multipliers in descending order."""
         n = len(self.codes)
         loss, moved, ceiling = (np.empty((len(gammas), n)) for _ in range(3))
 
         def solve(rows: slice) -> None:
-            part = self._part(rows)
+            part = replace(self, above=np.ascontiguousarray(self.above[:, rows]), codes=self.codes[rows])
             p = softmax(part.above, axis=0)
             for g, gamma in enumerate(gammas):
                 loss[g, rows], moved[g, rows], ceiling[g, rows], p = part.points(float(gamma), p)
@@ -189,8 +182,7 @@ class _Classes:
         logits = step @ p + base[:, rows]
         codes = self.codes[rows]
         loss = log_sum_exp(logits) - logits[codes, np.arange(len(rows))]
-        value: Floats = loss - _pulled(self.product, p, codes) / (4.0 * gamma)
-        return value
+        return np.asarray(loss - _pulled(self.product, p, codes) / (4.0 * gamma))
 
     def _ceiling(self, gamma: float, p: Floats, peaks: Floats, reached: Floats) -> Floats:
         """The lowest of the ceilings that hold where F is not concave."""
@@ -252,3 +244,41 @@ def settled(base: Floats, step: Floats, p: Floats, change: float = SETTLED) -> F
             break
     out[:, waiting] = p
     return out
+
+
+def two_class_points(above: Floats, length: float, gamma: float) -> tuple[Floats, Floats, Floats]:
+    """(loss, moved, ceiling), each (n,): the highest point of log(1 + e^t) − γ‖z − z_i‖² for every row.
+
+    ``above`` (n,) is u = s_other − s_y, ``length`` q = ‖w_other − w_y‖². With t the difference at the worst point and
+    κ = q/(2γ):   t = u + κσ(t),   ‖z* − z‖² = qσ(t)²/(4γ²).
+    h(t) = t − κσ(t) rises everywhere for κ ≤ 4; else it falls between ∓t₀, cosh t₀ = κ/2 − 1, and only roots outside
+    are maxima. h is concave left of 0 and convex right of it, so Newton from u rises to the left root, and from u + κ
+    falls to the right one, without a safeguard. The higher of the two is the maximum.
+
+    >>> loss, moved, ceiling = two_class_points(np.zeros(1), 4.0, 1.4621171572600098)  # t = 1: moved by 1/2
+    >>> np.round([loss[0], moved[0]], 6).tolist()
+    [1.313262, 0.25]
+    """
+    kappa = length / (2.0 * gamma)
+    turn = np.arccosh(kappa / 2.0 - 1.0) if kappa > 4.0 else 0.0
+    candidates = []
+    for side in (-1.0, 1.0):
+        limit = side * turn - kappa * expit(side * turn)
+        exists = side * above >= side * limit
+        t = above if side < 0 else above + kappa
+        t = np.where(exists, t, 0.0)
+        goal = np.where(exists, above, -kappa / 2.0)
+        for _ in range(NEWTON_STEPS):
+            p = expit(t)
+            slope = np.maximum(1.0 - kappa * p * (1.0 - p), 1e-12)
+            step = np.where(exists, (goal - t + kappa * p) / slope, 0.0)
+            # never past the turn, where the slope is 0 and rounding could throw it across
+            t = np.minimum(t + step, -turn) if side < 0 else np.maximum(t + step, turn)
+            if np.all(np.abs(step) <= 1e-13 * (1.0 + np.abs(t))):
+                break
+        p = expit(t)
+        loss, moved = np.logaddexp(0.0, t), length * (p / (2.0 * gamma)) ** 2
+        candidates.append((np.where(exists, loss - gamma * moved, -np.inf), loss, moved))
+    (left, *_), (right, *_) = candidates
+    loss, moved = (np.where(left >= right, candidates[0][j], candidates[1][j]) for j in (1, 2))
+    return loss, moved, loss - gamma * moved + ROUNDING * (loss + gamma * moved)

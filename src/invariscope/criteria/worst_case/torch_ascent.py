@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,13 +96,13 @@ class Problem:
         return replace(self, rows=rows, targets=self.targets.expand(times, *self.targets.shape).flatten(0, 1))
 
 
-def problem_of(head: Any, Z: Any, y: Any, loss: str, device: Any = None) -> Problem:
+def problem_of(head: Any, Z: Any, y: Any, loss: str) -> Problem:
     """Rows and targets as tensors of the head's type, and its scores with a column for every class."""
     if loss not in LOSSES:
         raise InputError(f'loss "{loss}" is unknown: use one of {", ".join(LOSSES)}')
     if not callable(head):
         raise InputError(f"the head is a {type(head).__name__}: give a torch module or a function of tensors")
-    rows = _tensor_for(head, Z, device)
+    rows = tensor_for(head, Z)
     given = y.detach() if isinstance(y, Tensor) else torch.as_tensor(np.array(y))
     if rows.ndim < 2 or len(rows) != len(given) or not len(rows):
         raise InputError(f"Z has shape {tuple(rows.shape)} for {len(given)} targets: give a row for every target")
@@ -110,7 +110,7 @@ def problem_of(head: Any, Z: Any, y: Any, loss: str, device: Any = None) -> Prob
     targets = given.to(rows.device).to(rows.dtype if squared else torch.int64)
 
     def scores(inputs: Tensor) -> Tensor:
-        values = _outputs(head, inputs)
+        values = outputs(head, inputs)
         return torch.cat([torch.zeros_like(values), values], dim=1) if values.shape[1] == 1 and not squared else values
 
     with torch.no_grad():
@@ -118,26 +118,21 @@ def problem_of(head: Any, Z: Any, y: Any, loss: str, device: Any = None) -> Prob
     return Problem(scores, loss, rows, targets)
 
 
-def count_of_outputs(head: Any, Z: Any, device: Any = None) -> int:
-    """How many numbers the head gives per row."""
-    with torch.no_grad():
-        return int(_outputs(head, _tensor_for(head, Z[:1], device)).shape[1])
-
-
-def _outputs(head: Any, inputs: Tensor) -> Tensor:
+def outputs(head: Any, inputs: Tensor) -> Tensor:
     """What the head gives for some rows, (n, K); the first of several things if it gives several."""
     values = head(inputs)
     values = values[0] if isinstance(values, tuple) else values
     return torch.as_tensor(values.reshape(values.shape[0], -1))
 
 
-def _tensor_for(head: Any, Z: Any, device: Any) -> Tensor:
+def tensor_for(head: Any, Z: Any) -> Tensor:
     """Rows in the type and on the device of the head's own parameters, where it has some."""
     own = next(head.parameters(), None) if isinstance(head, nn.Module) else None
     rows = Z.detach() if isinstance(Z, Tensor) else torch.as_tensor(np.array(Z))
     floating = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
-    rows = rows.to(device=device if device is not None or own is None else own.device)
-    return rows.to(floating if own is None or not own.is_floating_point() else own.dtype)
+    if own is None:
+        return rows.to(floating)
+    return rows.to(own.device, own.dtype if own.is_floating_point() else floating)
 
 
 def _refuse_misfit(targets: Tensor, rows: int, outputs: int, squared: bool) -> None:
@@ -155,7 +150,7 @@ def climb(problem: Problem, by: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
     the step smaller. Rows that have arrived are left out.
     """
     by = by.clone()
-    losses, slopes = problem.slopes_at(by, lambda part, scores: part.losses(scores))
+    losses, slopes = problem.slopes_at(by, Problem.losses)
     heights, slopes = losses - gamma * (by**2).sum(dim=1), slopes - 2 * gamma * by  # ℓ − γ‖δ‖², ∇ℓ − 2γδ
     steps = torch.full_like(heights, 0.5 / gamma)
     stalled = torch.zeros_like(heights)
@@ -165,7 +160,7 @@ def climb(problem: Problem, by: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
             break
         here, move = problem.part(live), steps[live, None] * slopes[live]
         tried = by[live] + move
-        loss, slope = here.slopes_at(tried, lambda part, scores: part.losses(scores))
+        loss, slope = here.slopes_at(tried, Problem.losses)
         height, slope = loss - gamma * (tried**2).sum(dim=1), slope - 2 * gamma * tried
         gain = height - heights[live]
         better = gain > 0  # False for what is no number
@@ -189,7 +184,7 @@ def towards(problem: Problem, by: Tensor, steps: int) -> tuple[Tensor, Tensor]:
     """
     slopes = torch.zeros_like(by)
     for _ in range(steps):
-        leads, slopes = problem.slopes_at(by, lambda part, scores: part.leads(scores))
+        leads, slopes = problem.slopes_at(by, Problem.leads)
         # a little further, so that what is met is an error and not nearly one
         wanted = (slopes * by).sum(dim=1) - leads + 0.01 * leads.abs()
         norms = (slopes**2).sum(dim=1)
@@ -204,25 +199,21 @@ def other_classes(problem: Problem) -> Tensor:
     return others.topk(min(TARGETS, scores.shape[1] - 1), dim=1).indices.T
 
 
-@dataclass
 class Tracker:
     """Some rows and the best places found for them so far, followed as γ goes down."""
 
-    problem: Problem
-    places: Tensor = field(init=False)  # (1 + TRACKED, n, D)
-    boundary: Tensor | None = field(init=False, default=None)  # (T, n, D)
-    slopes: Tensor | None = field(init=False, default=None)
-    leading: Tensor | None = field(init=False, default=None)  # slopes of the classes that promise most
-    last: float | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        problem, count = self.problem, len(self.problem.rows)
-        self.places = problem.still.expand(1 + TRACKED, -1, -1)
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.places = problem.still.expand(1 + TRACKED, -1, -1)  # (1 + TRACKED, n, D)
+        self.boundary: Tensor | None = None  # (T, n, D)
+        self.slopes: Tensor | None = None
+        self.leading: Tensor | None = None  # slopes of the classes that promise most
+        self.last: float | None = None
         if problem.loss != "squared":
             classes = other_classes(problem)
             many = replace(problem.repeated(len(classes)), aims=classes.flatten())
             by, slopes = towards(many, many.still, APPROACHES)
-            shape = (len(classes), count, problem.width)
+            shape = (*classes.shape, problem.width)
             self.boundary, self.slopes = by.reshape(shape), slopes.reshape(shape)
 
     def at(self, gamma: float, widely: bool) -> tuple[Tensor, Tensor]:

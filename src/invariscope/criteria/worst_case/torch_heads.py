@@ -22,9 +22,10 @@ from invariscope.criteria.worst_case.torch_ascent import (
     TRACKED,
     Problem,
     Tracker,
-    count_of_outputs,
     other_classes,
+    outputs,
     problem_of,
+    tensor_for,
     towards,
 )
 from invariscope.errors import InputError
@@ -51,15 +52,7 @@ LIPSCHITZ_ONE = (
 
 
 def sweep(
-    head: Any,
-    Z: Any,
-    y: Any,
-    loss: str,
-    *,
-    weight: Floats | None = None,
-    radius: float,
-    seed: int = 0,
-    device: Any = None,
+    head: Any, Z: Any, y: Any, loss: str, *, weight: Floats | None = None, radius: float, seed: int = 0
 ) -> tuple[Sweep, Floats, float | None]:
     """Losses and squared distances of all rows at a descending sequence of multipliers, up to ``radius``.
 
@@ -74,7 +67,7 @@ def sweep(
     ([1.0, 9.0], [0.0, 0.0])
     """
     with _in_use(head):
-        problem = problem_of(head, Z, y, loss, device)
+        problem = problem_of(head, Z, y, loss)
         if loss == "zero_one":
             distances, start = _nearest(problem)
             return _steps(distances, start), start, None
@@ -86,7 +79,7 @@ def sweep(
     return _with_hindsight(gammas, losses, moved, start), start, lipschitz_constant(head, loss)
 
 
-def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float, *, device: Any = None) -> Tensor:
+def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float) -> Tensor:
     """The places z* found for every row, where ℓ(z) − γ‖z − z_i‖² is largest: a tensor in the shape of ``Z``.
 
     >>> head = nn.Linear(1, 2, bias=False)
@@ -98,7 +91,7 @@ def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float, *, device: 
         raise InputError(f'loss "{loss}" has no worst points by ascent: use log_loss, hinge or squared')
     places = []
     with _in_use(head):
-        for part in _batches(problem_of(head, Z, y, loss, device)):
+        for part in _batches(problem_of(head, Z, y, loss)):
             tracker = Tracker(part)
             for level in (4.0, 2.0, 1.0):  # from nearby, as a sweep comes down
                 tracker.at(gamma * level, True)
@@ -108,32 +101,32 @@ def worst_points(head: Any, Z: Any, y: Any, loss: str, gamma: float, *, device: 
 
 def outputs_of(head: Any, Z: Any) -> int:
     """How many numbers the head gives per row, as it predicts."""
-    with _in_use(head):
-        return count_of_outputs(head, Z)
+    with _in_use(head), torch.no_grad():
+        return outputs(head, tensor_for(head, Z[:1])).shape[1]
 
 
-def nearest_wrong(head: Any, Z: Any, y: Any, *, device: Any = None) -> Floats:
+def nearest_wrong(head: Any, Z: Any, y: Any) -> Floats:
     """Smallest distance found at which each row is taken for another class, (n,); 0 for rows that are already.
 
     Infinite where none was found. An upper bound of the true distance.
     """
     with _in_use(head):
-        return _nearest(problem_of(head, Z, y, "zero_one", device))[0]
+        return _nearest(problem_of(head, Z, y, "zero_one"))[0]
 
 
-def unit_of(head: Any, Z: Any, y: Any, loss: str, *, weight: Floats | None = None, device: Any = None) -> float:
+def unit_of(head: Any, Z: Any, y: Any, loss: str, *, weight: Floats | None = None) -> float:
     """R = √mean d_i² with the distances of :func:`nearest_wrong`, over the rows that some search made wrong.
 
     For squared loss √mean r² over the root mean squared slope of the head at the rows: the distance at which the root
     mean squared error would double if the head went on as it starts.
     """
     if loss != "squared":
-        distances = nearest_wrong(head, Z, y, device=device)
+        distances = nearest_wrong(head, Z, y)
         share = shares(weight, len(distances))[np.isfinite(distances)]
         squares = share @ distances[np.isfinite(distances)] ** 2
         return float(np.sqrt(squares / share.sum())) if share.sum() > 0 else float("inf")
     with _in_use(head):
-        problem = problem_of(head, Z, y, loss, device)
+        problem = problem_of(head, Z, y, loss)
         share = shares(weight, len(problem.rows))
         losses = problem.losses(problem.scores_at(problem.still)).double().cpu().numpy()
         slopes = np.concatenate([_steepest(part) for part in _batches(problem)])
@@ -143,8 +136,8 @@ def unit_of(head: Any, Z: Any, y: Any, loss: str, *, weight: Floats | None = Non
 
 def _steepest(problem: Problem) -> Floats:
     """Largest squared slope of the scores in any direction, (n,)."""
-    outputs = problem.scores_at(problem.still).shape[1]
-    rows = [problem.slopes_at(problem.still, lambda _, scores, k=k: scores[:, k])[1] for k in range(outputs)]  # type: ignore[misc]
+    width = problem.scores_at(problem.still).shape[1]
+    rows = [problem.slopes_at(problem.still, lambda _, scores, k=k: scores[:, k])[1] for k in range(width)]  # type: ignore[misc]
     slopes = torch.stack(rows, dim=1).double()
     # λ_max(J Jᵀ) of the Jacobian J (K, D) of every row
     steepest: Floats = torch.linalg.eigvalsh(slopes @ slopes.transpose(1, 2))[:, -1].cpu().numpy()
@@ -225,7 +218,7 @@ def _first_multiplier(tracker: Tracker, share: Floats, radius: float) -> float:
     With a class score that rises by g per unit, a row at distance d of the boundary jumps across at γ = g / 4d.
     """
     problem = tracker.problem
-    _, slopes = problem.slopes_at(problem.still, lambda part, scores: part.losses(scores))
+    _, slopes = problem.slopes_at(problem.still, Problem.losses)
     finest = FINEST / (2 * radius)
     gamma = finest * _root_mean_square(slopes, share)
     if tracker.boundary is None or tracker.slopes is None:

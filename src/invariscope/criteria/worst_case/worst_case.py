@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.worst_case.curve import shares
+from invariscope.criteria.worst_case.curve import Curve, band_of, curve_of, shares
 from invariscope.criteria.worst_case.distances import Distances, bins_of, distances
-from invariscope.criteria.worst_case.hinge import hinge
+from invariscope.criteria.worst_case.linear_heads import Margins, hinge, margins_of, squared, zero_one
 from invariscope.criteria.worst_case.log_loss import log_loss
-from invariscope.criteria.worst_case.margins import Curve, Margins, margins_of
 from invariscope.criteria.worst_case.rows import Rows, losses_for, losses_of, radii_of, rows_of
-from invariscope.criteria.worst_case.searched import searched_curve, searched_outputs, searched_unit
-from invariscope.criteria.worst_case.squared import squared
-from invariscope.criteria.worst_case.zero_one import zero_one
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.results import WorstCaseResult
@@ -121,36 +119,18 @@ def worst_case(
     names, task = losses_of(loss, task)
     rows = rows_of(Z, y, env, weight, grouped=isinstance(head, LinearHead))
     if not isinstance(head, LinearHead):
-        target = rows.target(task, searched_outputs(head, rows.Z), classes)
+        target = rows.target(task, torch_heads().outputs_of(head, rows.Z), classes)
         return _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
     if rows.Z.shape[1:] != (head.n_features,):
         raise InputError(f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns")
     target = rows.target(task, head.n_outputs, classes)
     with one_blas_thread():
-        if target.task == "regression":
-            return _of_numbers(head, rows, target, radii, relative, n_boot, rng)
-        result = _of_classes(head, rows, target, losses_for(names, target), radii, relative, n_boot, rng)
-        sorted_by_us = [] if classes is not None else order_note(target.classes)
-        return replace(result, notes=(*result.notes, *sorted_by_us))
+        result = _solved(head, rows, target, losses_for(names, target), radii, relative, n_boot, rng)
+    sorted_by_us = [] if classes is not None else order_note(target.classes)
+    return replace(result, notes=(*result.notes, *sorted_by_us))
 
 
-def _of_numbers(
-    head: LinearHead, rows: Rows, target: Target, radii: Any, relative: bool, n_boot: int, rng: np.random.Generator
-) -> WorstCaseResult:
-    # r_i = W z_i + b − y_i, (n, K)
-    residuals = np.asarray(head.scores(rows.Z) - target.values.reshape(len(rows.Z), -1), dtype=np.float64)
-    root = math.sqrt(float(shares(rows.weight, len(residuals)) @ (residuals**2).sum(axis=1)))
-    norm = float(np.linalg.norm(head.weight, 2))
-    unit = root / norm if norm > 0 else math.inf
-    apart = _apart(head, rows, target, rng)
-    wanted = radii_of(radii, relative, unit, apart.apart)
-    curve = squared(residuals, head.weight, _with_half(wanted, unit), rows.weight, n_boot, rng)
-    notes = [UNBOUNDED] if norm > 0 else []
-    result = _result("squared", curve, wanted, unit, rows.environments, norm > 0, math.inf, notes)
-    return replace(result, apart=apart.apart, distances=apart.pairs)
-
-
-def _of_classes(
+def _solved(
     head: LinearHead,
     rows: Rows,
     target: Target,
@@ -160,20 +140,31 @@ def _of_classes(
     n_boot: int,
     rng: np.random.Generator,
 ) -> WorstCaseResult:
-    margins = margins_of(head, rows.Z, target.values.astype(np.intp))
-    share = shares(rows.weight, margins.n)
-    moves = bool(margins.apart.any())
-    # a constant head has no row to be moved: unit is infinite, unless all are wrong and it is 0
-    unit = math.sqrt(float(share @ margins.squared_distance)) if moves else math.inf
+    """The route of linear heads: exact, or between certified bounds."""
+    share, flat_from = shares(rows.weight, len(rows.Z)), dict.fromkeys(names, math.inf)
+    curves: dict[str, Callable[..., Curve]]
+    if target.task == "regression":
+        # r_i = W z_i + b − y_i, (n, K)
+        residuals = np.asarray(head.scores(rows.Z) - target.values.reshape(len(rows.Z), -1), dtype=np.float64)
+        norm = float(np.linalg.norm(head.weight, 2))
+        moves = norm > 0
+        unit = math.sqrt(float(share @ (residuals**2).sum(axis=1))) / norm if moves else math.inf
+        curves = {"squared": partial(squared, residuals, head.weight)}
+    else:
+        margins = margins_of(head, rows.Z, target.values.astype(np.intp))
+        moves = bool(margins.apart.any())
+        # a constant head has no row to be moved: unit is infinite, unless all are wrong and it is 0
+        unit = math.sqrt(float(share @ margins.squared_distance)) if moves else math.inf
+        curves = {name: partial(CLASS_LOSSES[name], margins) for name in names}
+        flat_from = {name: _flat_from(name, margins, share) for name in names}
     apart = _apart(head, rows, target, rng)
     wanted = radii_of(radii, relative, unit, apart.apart)
     results = []
     for name in names:
-        curve = CLASS_LOSSES[name](margins, _with_half(wanted, unit), rows.weight, n_boot, rng)
-        flat_from = 0.0 if not moves else _reach(margins, share) if name == "zero_one" else math.inf
-        notes = [UNBOUNDED] if moves and name != "zero_one" else []
-        two = len(margins.apart) == 2
-        results.append(_result(name, curve, wanted, unit, rows.environments, moves, flat_from, notes, two))
+        curve = curves[name](_with_half(wanted, unit), rows.weight, n_boot, rng)
+        notes = [CONSTANT] if not moves else [] if name == "zero_one" else [UNBOUNDED]
+        exact = name != "log_loss" or head.n_outputs <= 2
+        results.append(_result(name, curve, wanted, unit, rows.environments, notes, exact, flat_from[name]))
     return replace(_with_others(results), apart=apart.apart, distances=apart.pairs)
 
 
@@ -186,8 +177,10 @@ def _apart(head: LinearHead, rows: Rows, target: Target, rng: np.random.Generato
     return distances(np.asarray(rows.Z, np.float64), groups, rows.env, head.weight, own, rows.weight)
 
 
-def _reach(margins: Margins, share: Floats) -> float:
-    """The radius from which the error rate is flat: all rows that can be made wrong are."""
+def _flat_from(name: str, margins: Margins, share: Floats) -> float:
+    """The radius from which the curve is flat: for the error rate, all rows that can be made wrong are."""
+    if name != "zero_one":
+        return math.inf if margins.apart.any() else 0.0
     possible = np.isfinite(margins.squared_distance)
     return math.sqrt(float(share[possible] @ margins.squared_distance[possible]))
 
@@ -203,14 +196,11 @@ def _result(
     radii: Floats,
     unit: float,
     labels: tuple[Hashable, ...],
-    moves: bool,
-    flat_from: float,
     notes: list[str],
-    two_classes: bool = False,
+    exact: bool,
+    flat_from: float = math.inf,
 ) -> WorstCaseResult:
-    if not moves:
-        notes.append(CONSTANT)
-    elif unit == 0:
+    if unit == 0:
         notes.append(ALL_WRONG)
     apart = float(np.max((curve.upper - curve.lower) / np.maximum(curve.loss, 1e-3)))
     if apart > LOOSE and SEARCHED not in notes:
@@ -225,7 +215,7 @@ def _result(
         upper=curve.upper[:-1],
         gamma=curve.gamma[:-1],
         band=curve.band[:, :-1],
-        exact=name != "log_loss" or two_classes,
+        exact=exact,
         saturates_at=flat_from,
         labels=labels,
         notes=tuple(notes),
@@ -240,19 +230,36 @@ def _searched(
     head: Any, rows: Rows, target: Target, names: list[str], radii: Any, relative: bool, n_boot: int, seed: int
 ) -> WorstCaseResult:
     """The general route, by a search: a lower bound."""
-    values = target.values
-    unit = searched_unit(head, rows, values, names[0])
+    search, values = torch_heads(), target.values
+    unit = search.unit_of(head, rows.Z, values, names[0], weight=rows.weight)
     if radii is None and not (math.isfinite(unit) and unit > 0):
         raise InputError(
             "rows that could be made wrong are wrong already, so there is no unit of distance to choose radii by: give "
             "radii to worst_case, in the units of Z"
         )
     wanted = radii_of(radii, relative, unit)
-    results = []
+    at, results = _with_half(wanted, unit), []
     for name in names:
-        curve = searched_curve(head, rows, values, name, _with_half(wanted, unit), n_boot, seed, generator(seed))
+        sweep, start, lipschitz = search.sweep(
+            head, rows.Z, values, name, weight=rows.weight, radius=float(at.max()), seed=seed
+        )
+        band = band_of(sweep, start, at, rows.weight, n_boot, generator(seed))
+        curve = Curve(*curve_of(sweep, start, at, rows.weight, lipschitz), band)
         notes = [SEARCHED] if name == "zero_one" else [SEARCHED, UNBOUNDED]
         notes += [NO_DISTANCES] if rows.environments else []
-        result = _result(name, curve, wanted, unit, rows.environments, True, math.inf, notes)
-        results.append(replace(result, exact=False, value=result.value if math.isfinite(unit) else math.nan))
+        result = _result(name, curve, wanted, unit, rows.environments, notes, exact=False)
+        results.append(replace(result, value=result.value if math.isfinite(unit) else math.nan))
     return _with_others(results)
+
+
+def torch_heads() -> Any:
+    """The module that searches for the worst points of heads that are not linear, where torch is there."""
+    try:
+        return importlib.import_module("invariscope.criteria.worst_case.torch_heads")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise InputError(
+            "a head that is not a LinearHead is searched with torch, which is not installed: "
+            'pip install "invariscope[torch]", or give a LinearHead'
+        ) from error

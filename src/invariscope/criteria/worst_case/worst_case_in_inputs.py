@@ -11,8 +11,7 @@ import numpy as np
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.rows import losses_for, losses_of, rows_of
-from invariscope.criteria.worst_case.searched import searched_outputs
-from invariscope.criteria.worst_case.worst_case import worst_case
+from invariscope.criteria.worst_case.worst_case import torch_heads, worst_case
 from invariscope.errors import InputError
 from invariscope.results import InputWorstCaseResult, WorstCaseResult
 from invariscope.rows.arrays import Array, Floats
@@ -87,8 +86,7 @@ def worst_case_in_inputs(
     >>> bool(curve.loss[-1] > curve.loss[0]), bool(np.all(curve.reached <= curve.representation + 1e-6))
     (True, True)
     """
-    parts = model
-    if getattr(parts, "network", None) is None or not hasattr(parts, "represent"):
+    if getattr(model, "network", None) is None or not hasattr(model, "represent"):
         raise InputError("the worst case in input space follows gradients of a torch module: give iv.split(module)")
     if not isinstance(rows, int | np.integer) or rows < 2:
         raise InputError(f"rows is {rows!r}: give a whole number of at least 2")
@@ -96,12 +94,12 @@ def worst_case_in_inputs(
         raise InputError('loss "zero_one" has no worst inputs that a gradient leads to: use log_loss, hinge or squared')
     names, task = losses_of(loss, task)
     every = rows_of(X, y, None, None, grouped=False)
-    known = parts.classes if classes is None else classes
-    target = every.target(agreed_task(task, parts.task), searched_outputs(parts.network, every.Z), known)
+    known = model.classes if classes is None else classes
+    target = every.target(agreed_task(task, model.task), torch_heads().outputs_of(model.network, every.Z), known)
     chosen = np.sort(generator(seed).permutation(len(every.Z))[:rows])
     inputs, values = every.Z[chosen], target.values[chosen]
-    curve = worst_case(parts.network, inputs, values, loss=losses_for(names, target), n_boot=n_boot, seed=seed)
-    moved, reached, ceiling = _in_the_representation(parts, inputs, values, curve)
+    curve = worst_case(model.network, inputs, values, loss=losses_for(names, target), n_boot=n_boot, seed=seed)
+    moved, reached, ceiling = _in_the_representation(model, inputs, values, curve)
     notes = list(curve.notes)
     if len(chosen) < len(every.Z):
         notes.append(f"{len(chosen):,} of {len(every.Z):,} rows, chosen at random, were moved.")
@@ -110,25 +108,25 @@ def worst_case_in_inputs(
 
 
 def _in_the_representation(
-    parts: Any, inputs: Array, values: Array, curve: WorstCaseResult
+    model: Any, inputs: Array, values: Array, curve: WorstCaseResult
 ) -> tuple[Floats, Floats, Floats]:
     """Features of the worst inputs at some multipliers: how far they moved, the loss and the worst case there."""
     from invariscope.criteria.worst_case.torch_heads import sweep, worst_points  # here: torch is an extra
 
-    before = parts.represent(inputs).astype(np.float64)
+    before = model.represent(inputs).astype(np.float64)
     usable = np.isfinite(curve.gamma) & (curve.gamma > 0)
     if not usable.any() or not np.isfinite(curve.unit):
         return np.empty(0), np.empty(0), np.empty(0)
     wanted = np.interp(np.array(PLACES) * curve.unit, curve.radii[usable], np.log(curve.gamma[usable]))
     moved, reached = [], []
     for multiplier in np.exp(wanted):
-        points = worst_points(parts.network, inputs, values, curve.of, float(multiplier)).cpu().numpy()
-        after = parts.represent(points).astype(np.float64)
+        points = worst_points(model.network, inputs, values, curve.of, float(multiplier)).cpu().numpy()
+        after = model.represent(points).astype(np.float64)
         moved.append(float(np.sqrt(np.mean(np.sum((after - before) ** 2, axis=1)))))
-        _, losses, _ = sweep(parts.network, points, values, curve.of, radius=0.0)
+        _, losses, _ = sweep(model.network, points, values, curve.of, radius=0.0)
         reached.append(float(losses.mean()))
     distance = np.array(moved)
-    if parts.head is None:
+    if model.head is None:
         return distance, np.array(reached), np.full(len(moved), np.nan)
-    there = worst_case(parts.head, before, values, loss=curve.of, radii=distance, n_boot=0)
+    there = worst_case(model.head, before, values, loss=curve.of, radii=distance, n_boot=0)
     return distance / there.unit, np.array(reached), there.upper

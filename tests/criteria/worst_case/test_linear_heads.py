@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from invariscope.criteria.worst_case.squared import squared
+from invariscope.criteria.worst_case.linear_heads import squared
 
 
 def searched(residuals: np.ndarray, W: np.ndarray, radius: float) -> float:
