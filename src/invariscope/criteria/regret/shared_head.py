@@ -146,7 +146,7 @@ def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Fl
     """J_e drawn towards a multiple of H_e as far as its own noise warrants (Ledoit and Wolf's shrinkage, H_e-whitened).
 
     For a well-specified head with constant noise J_e is proportional to H_e; a raw J_e of few rows is correlated with
-    the gradient it is to judge (class heads reject twice as often as they should with 25 parameters and 200 rows).
+    the gradient it is to judge (class heads reject twice as often as they should with 24 parameters and 200 rows).
     As rows grow the weight of H_e goes to 0 unless it is right. A column without curvature has no noise either.
     """
     outer = outer * ((part.scale > 0)[:, :, None] & (part.scale > 0)[:, None, :])
