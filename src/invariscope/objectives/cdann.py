@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -71,7 +70,6 @@ def balanced_weights(columns: Tensor, task: str) -> Tensor:
 
 
 @objective("cdann")
-@dataclass(frozen=True)
 class CDANN(Objective):
     """Mean risk + weight · :func:`cdann_penalty`; the discriminator has one layer of ``hidden`` units."""
 

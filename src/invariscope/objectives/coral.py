@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import torch
@@ -50,7 +49,6 @@ def coral_penalty(
 
 
 @objective("coral")
-@dataclass(frozen=True)
 class CORAL(Objective):
     """Mean risk + weight · :func:`coral_penalty`."""
 

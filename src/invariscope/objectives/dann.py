@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -46,7 +45,6 @@ def dann_penalty(
 
 
 @objective("dann")
-@dataclass(frozen=True)
 class DANN(Objective):
     """Mean risk + weight · :func:`dann_penalty`; the discriminator has one layer of ``hidden`` units."""
 

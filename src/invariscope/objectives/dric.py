@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -72,7 +72,6 @@ def dric_penalty(
 
 
 @objective("dric")
-@dataclass(frozen=True)
 class DRIC(RatioObjective):
     """Mean risk + weight · :func:`dric_penalty`, representation and head in turn: equation 9 of the DRIC paper.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -78,7 +77,6 @@ def _scores(parameters: Named, rows: Tensor) -> Tensor:
 
 
 @objective("g2dm")
-@dataclass(frozen=True)
 class G2DM(Objective):
     """Mean risk + weight · :func:`g2dm_penalty`, and discriminators that learn on detached features meanwhile.
 

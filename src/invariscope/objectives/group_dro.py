@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -50,7 +49,6 @@ def _moved(shares: Tensor, each: Tensor, rate: float) -> Tensor:
 
 
 @objective("group_dro")
-@dataclass(frozen=True)
 class GroupDRO(Objective):
     """Risk weighted towards the worst environments: :func:`group_dro_risk`. ``rate`` is that of the shares."""
 

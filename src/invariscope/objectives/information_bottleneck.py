@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -45,7 +44,6 @@ def bottleneck_penalty(
 
 
 @objective("ib_erm")
-@dataclass(frozen=True)
 class IBERM(Objective):
     """Mean risk + weight · :func:`bottleneck_penalty`.
 
@@ -62,7 +60,6 @@ class IBERM(Objective):
 
 
 @objective("ib_irm")
-@dataclass(frozen=True)
 class IBIRM(Objective):
     """Mean risk + bottleneck · :func:`bottleneck_penalty` + weight · :func:`~invariscope.objectives.irm.irm_penalty`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -54,7 +53,6 @@ def _own_logits(features: Sequence[Tensor], weight: Tensor, bias: Tensor) -> lis
 
 
 @objective("invrat")
-@dataclass(frozen=True)
 class InvRat(Objective):
     """Mean risk + weight · :func:`invrat_penalty`, and linear heads of every environment that learn meanwhile.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -60,7 +59,6 @@ def irm_penalty(
 
 
 @objective("irm")
-@dataclass(frozen=True)
 class IRM(Objective):
     """Mean risk + weight · :func:`irm_penalty`; ``form`` "square", or "split" for batches drawn anew at every step.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -128,7 +127,6 @@ def _nearest_elsewhere(
 
 
 @objective("lisa")
-@dataclass(frozen=True)
 class LISA(Objective):
     """Mean risk of selectively mixed rows: :func:`lisa`, and no penalty. ``p_sel`` and ``alpha`` as there.
 

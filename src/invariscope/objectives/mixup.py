@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -69,7 +68,6 @@ def _draw(targets: Sequence[Tensor], alpha: float, generator: torch.Generator | 
 
 
 @objective("mixup")
-@dataclass(frozen=True)
 class Mixup(Objective):
     """Mean risk of rows mixed between environments: :func:`mixup`, and no penalty. ``alpha`` as there.
 

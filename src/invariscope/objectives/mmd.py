@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
@@ -61,7 +60,6 @@ def _kernel(squares: Tensor, gammas: Sequence[float]) -> Tensor:
 
 
 @objective("mmd")
-@dataclass(frozen=True)
 class MMD(Objective):
     """Mean risk + weight · :func:`mmd_penalty`; ``gammas`` are the widths of its kernels, 1 / (2 · scale²) each."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 import torch
@@ -136,13 +136,15 @@ class Objective:
 REGISTRY: dict[str, type[Objective]] = {}
 
 
+@dataclass_transform(frozen_default=True)
 def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
-    """Register a class under the name people type."""
+    """Make a class a frozen dataclass, if it is none yet, and register it under the name people type."""
 
     def register(kind: type[Objective]) -> type[Objective]:
-        kind.name = name
-        REGISTRY[name] = kind
-        return kind
+        made = kind if "__dataclass_fields__" in vars(kind) else dataclass(frozen=True)(kind)
+        made.name = name
+        REGISTRY[name] = made
+        return made
 
     return register
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -83,7 +82,6 @@ def _floor(targets: Tensor, share: Tensor) -> Tensor:
 
 
 @objective("regret")
-@dataclass(frozen=True)
 class Regret(Objective):
     """Mean risk + weight · :func:`regret_penalty` of the features; ``ridge`` as there.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -93,7 +92,6 @@ def _noise(weight: Tensor, residual: Tensor) -> Tensor:
 
 
 @objective("transport_gap")
-@dataclass(frozen=True)
 class TransportGap(RatioObjective):
     """Mean risk + weight · :func:`transport_gap_penalty`; ``floor`` and ``debias`` as there.
 

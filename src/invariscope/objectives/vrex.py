@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -34,7 +33,6 @@ def vrex_penalty(
 
 
 @objective("vrex")
-@dataclass(frozen=True)
 class VREx(Objective):
     """Mean risk + weight · variance of the environments' risks: :func:`vrex_penalty`."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
@@ -136,7 +135,6 @@ def transport_cost(
 
 
 @objective("wasserstein_matching")
-@dataclass(frozen=True)
 class WassersteinMatching(Objective):
     """Mean risk + weight · :func:`wasserstein_matching_penalty`, ``conditional`` on the class or not.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -87,7 +86,6 @@ def worst_loss(
 
 
 @objective("worst_case")
-@dataclass(frozen=True)
 class WorstCase(Objective):
     """Another objective + weight · mean loss where the batch would be worst: :func:`worst_case_penalty`.
 
