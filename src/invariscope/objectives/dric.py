@@ -13,7 +13,7 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, probabilities
-from invariscope.objectives.objective import Batch, Named, objective
+from invariscope.objectives.objective import Batch, Named, Tensors, objective
 from invariscope.objectives.transported import (
     RatioObjective,
     checked_log_densities,
@@ -27,11 +27,11 @@ NO_GAP = 1e-12  # of the variance of the baseline's predictions: a smaller sum o
 
 
 def dric_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
+    logits: Tensors,
+    targets: Tensors,
+    features: Tensors | None = None,
     *,
-    log_densities: Sequence[Tensor] | None = None,
+    log_densities: Tensors | None = None,
     denominator: Tensor | float = 1.0,
     task: str = "auto",
 ) -> Tensor:

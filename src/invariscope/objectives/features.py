@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.objectives.objective import Tensors
 
 
-def checked_features(features: Sequence[Tensor], fewest_rows: int = 1) -> Sequence[Tensor]:
+def checked_features(features: Tensors, fewest_rows: int = 1) -> Tensors:
     """The features, if there are two environments of them, each (n_e, d) with the same d and enough rows."""
     if features is None or isinstance(features, Tensor):
         raise InputError("features must be a list of torch tensors, one for every environment")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -10,15 +9,11 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.objectives.irm import irm_penalty
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 
 def bottleneck_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
-    *,
-    task: str = "auto",
+    logits: Tensors | None, targets: Tensors | None, features: Tensors, *, task: str = "auto"
 ) -> Tensor:
     """Variance of the features within environments, mean over their d columns, then over environments.
 

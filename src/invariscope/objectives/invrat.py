@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -12,16 +10,11 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, risks
 from invariscope.objectives.adversaries import checked_adversary, gradient_only
 from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 
 def invrat_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
-    *,
-    own_logits: Sequence[Tensor],
-    task: str = "auto",
+    logits: Tensors, targets: Tensors, features: Tensors | None = None, *, own_logits: Tensors, task: str = "auto"
 ) -> Tensor:
     """What environments gain by heads of their own, as far as they gain: (1/E) Σ_e max(0, R_e(shared) − R_e(own)).
 
@@ -48,7 +41,7 @@ def invrat_penalty(
     return functional.relu(risks(logits, targets, task) - risks(own_logits, targets, task)).mean()
 
 
-def _own_logits(features: Sequence[Tensor], weight: Tensor, bias: Tensor) -> list[Tensor]:
+def _own_logits(features: Tensors, weight: Tensor, bias: Tensor) -> list[Tensor]:
     return [rows @ weight[place].T.to(rows.dtype) + bias[place].to(rows.dtype) for place, rows in enumerate(features)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +16,8 @@ from invariscope.rows.arrays import Booleans, Integers
 
 
 def lisa(
-    inputs: Sequence[Tensor],
-    targets: Sequence[Tensor],
+    inputs: Tensors,
+    targets: Tensors,
     *,
     p_sel: float = 0.5,
     alpha: float = 2.0,
@@ -53,7 +52,7 @@ def lisa(
     return mixed_rows(inputs, values, _draw(values, p_sel, alpha, generator))
 
 
-def _draw(targets: Sequence[Tensor], p_sel: float, alpha: float, generator: torch.Generator | None) -> Named:
+def _draw(targets: Tensors, p_sel: float, alpha: float, generator: torch.Generator | None) -> Named:
     if not 0 <= p_sel <= 1:
         raise InputError(f"p_sel is {p_sel}: give a probability between 0 and 1")
     if not alpha > 0:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import target_columns
+from invariscope.objectives.objective import Named, Tensors
 from invariscope.rows.arrays import Floats, Integers
 
 
@@ -18,7 +17,7 @@ def numpy_generator(generator: torch.Generator | None) -> np.random.Generator:
     return np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
 
 
-def as_drawn(partners: Integers, shares: Floats, like: Tensor) -> dict[str, Tensor]:
+def as_drawn(partners: Integers, shares: Floats, like: Tensor) -> Named:
     """The random numbers of a step as tensors: for every row of the batch its partner, and the share it keeps itself.
 
     Rows are counted through all environments, one after the other: (N,) each.
@@ -30,21 +29,19 @@ def as_drawn(partners: Integers, shares: Floats, like: Tensor) -> dict[str, Tens
     }
 
 
-def mixed_rows(
-    inputs: Sequence[Tensor], targets: Sequence[Tensor], drawn: dict[str, Tensor]
-) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def mixed_rows(inputs: Tensors, targets: Tensors, drawn: Named) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """share · row + (1 − share) · partner, for inputs and targets alike; shapes stay as they are."""
     sizes = [len(rows) for rows in inputs]
     return _mixed(torch.cat(tuple(inputs)), drawn, sizes), _mixed(torch.cat(tuple(targets)), drawn, sizes)
 
 
-def _mixed(pooled: Tensor, drawn: dict[str, Tensor], sizes: list[int]) -> tuple[Tensor, ...]:
+def _mixed(pooled: Tensor, drawn: Named, sizes: list[int]) -> tuple[Tensor, ...]:
     shares = drawn["shares"].to(pooled.dtype).reshape(-1, *(1,) * (pooled.ndim - 1))
     partners = pooled[drawn["partners"]]
     return torch.split(partners + shares * (pooled - partners), sizes)
 
 
-def target_floats(inputs: Sequence[Tensor], targets: Sequence[Tensor], classes: int | None) -> tuple[Tensor, ...]:
+def target_floats(inputs: Tensors, targets: Tensors, classes: int | None) -> Tensors:
     """Targets that can be mixed: floats stay, codes of two classes become 0.0 and 1.0, of more become indicators."""
     if not inputs or len(inputs) != len(targets):
         raise InputError(f"{len(inputs)} environments of inputs, but {len(targets)} of targets: give one of each")
@@ -64,6 +61,6 @@ def target_floats(inputs: Sequence[Tensor], targets: Sequence[Tensor], classes: 
     return tuple(values.to(dtype) for values in targets)
 
 
-def environment_of_rows(targets: Sequence[Tensor]) -> Integers:
+def environment_of_rows(targets: Tensors) -> Integers:
     """The environment number of every row of the batch, (N,)."""
     return np.repeat(np.arange(len(targets)), [len(values) for values in targets])

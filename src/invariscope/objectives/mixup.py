@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,8 +14,8 @@ from invariscope.objectives.objective import Named, Objective, Tensors, objectiv
 
 
 def mixup(
-    inputs: Sequence[Tensor],
-    targets: Sequence[Tensor],
+    inputs: Tensors,
+    targets: Tensors,
     *,
     alpha: float = 0.2,
     classes: int | None = None,
@@ -50,7 +49,7 @@ def mixup(
     return mixed_rows(inputs, values, _draw(values, alpha, generator))
 
 
-def _draw(targets: Sequence[Tensor], alpha: float, generator: torch.Generator | None) -> Named:
+def _draw(targets: Tensors, alpha: float, generator: torch.Generator | None) -> Named:
     if not alpha > 0:
         raise InputError(f"alpha is {alpha}: a Beta law needs a positive number")
     rng = numpy_generator(generator)

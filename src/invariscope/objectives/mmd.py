@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from invariscope.objectives.features import checked_features, squared_distances
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 GAMMAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def mmd_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
+    logits: Tensors | None,
+    targets: Tensors | None,
+    features: Tensors,
     *,
     task: str = "auto",
     gammas: Sequence[float] = GAMMAS,

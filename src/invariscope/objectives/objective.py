@@ -17,7 +17,7 @@ from invariscope.heads.torch_losses import risks
 from invariscope.models.torch_heads import FeatureHead
 from invariscope.rows.arrays import Floats
 
-Tensors = tuple[Tensor, ...]
+Tensors = Sequence[Tensor]  # one for every environment
 Named = dict[str, Tensor]
 
 NUMBER = int | float | np.integer | np.floating

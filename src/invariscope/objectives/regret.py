@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 from invariscope.objectives.shared_heads import best_heads, problems_of
 
 NO_LOSS = 1e-6  # of the target's variance: what own heads are taken to lose at least
 
 
 def regret_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
-    *,
-    task: str = "auto",
-    ridge: float = 1e-3,
+    logits: Tensors, targets: Tensors, features: Tensors | None = None, *, task: str = "auto", ridge: float = 1e-3
 ) -> Tensor:
     """How much more every environment loses under the best shared linear head than under its own, on average.
 

@@ -6,7 +6,6 @@ other models that are trained beside this one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariscope.heads.torch_losses import column_losses, curvature, predicted, target_columns
+from invariscope.objectives.objective import Tensors
 
 NEWTON_STEPS = 25
 ACCELERATED_STEPS = 200
@@ -50,9 +50,7 @@ class Problems:
         return replace(self, design=_one(self.design), targets=_one(self.targets), share=share)
 
 
-def problems_of(
-    features: Sequence[Tensor], targets: Sequence[Tensor], task: str, classes: int, ridge: float
-) -> Problems:
+def problems_of(features: Tensors, targets: Tensors, task: str, classes: int, ridge: float) -> Problems:
     """One problem for every environment.
 
     ``ridge`` is relative to the mean square of the centred features. For classes the intercept has it too, or it would

@@ -50,7 +50,9 @@ class Program:
         """Forward pass over all environments at once."""
         sizes = [len(values) for values in material.inputs]
         noise = material.noise[0] if material.noise else None
-        logits, unflattened = functional_call(self.network, parameters, (torch.cat(material.inputs), noise, False))
+        logits, unflattened = functional_call(
+            self.network, parameters, (torch.cat(list(material.inputs)), noise, False)
+        )
         features, densities = unflattened.flatten(1), material.densities or None
         own = {name.removeprefix("head."): value for name, value in parameters.items() if name.startswith("head.")}
         head = feature_head(self.network.head, features, own, unflattened.shape[1:])
