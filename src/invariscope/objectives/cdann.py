@@ -7,8 +7,7 @@ from torch import Tensor
 
 from invariscope.heads.torch_losses import checked_task, target_columns
 from invariscope.objectives.adversaries import Discriminator, environment_knowledge, network, opposed_network
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
 def cdann_penalty(

@@ -7,8 +7,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
 def coral_penalty(logits: Tensors | None, targets: Tensors | None, features: Tensors, *, task: str = "auto") -> Tensor:

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from invariscope.objectives.adversaries import Discriminator, environment_knowledge, network, opposed_network
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
 def dann_penalty(

@@ -8,8 +8,7 @@ from torch.nn import functional
 
 from invariscope.errors import InputError
 from invariscope.objectives.adversaries import Discriminator, checked_adversary, gradient_only, one_column_each, uniform
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 NADIR_FLOOR = 1e-8  # losses may all be 0, as far as floats can tell
 

@@ -9,8 +9,7 @@ from torch.nn import functional
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, risks
 from invariscope.objectives.adversaries import checked_adversary, gradient_only
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
 def invrat_penalty(

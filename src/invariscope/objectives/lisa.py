@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.objectives.mixing import as_drawn, environment_of_rows, mixed_rows, numpy_generator, target_floats
+from invariscope.objectives.mixup import as_drawn, environment_of_rows, mixed_rows, numpy_generator, target_floats
 from invariscope.objectives.objective import Named, Objective, Tensors, objective
 from invariscope.rows.arrays import Booleans, Integers
 

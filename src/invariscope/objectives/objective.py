@@ -47,6 +47,28 @@ class Batch:
         return risks(self.logits, self.targets, self.task)
 
 
+def checked_features(features: Tensors, fewest_rows: int = 1) -> Tensors:
+    """The features, if there are two environments of them, each (n_e, d) with the same d and enough rows."""
+    if features is None or isinstance(features, Tensor):
+        raise InputError("features must be a list of torch tensors, one for every environment")
+    if len(features) < 2:
+        raise InputError(f"features of {len(features)} environment: give those of two or more, to compare them")
+    for place, rows in enumerate(features):
+        if rows.ndim != 2:
+            raise InputError(f"features of environment {place} have {rows.ndim} axes: give (rows, columns)")
+        if rows.shape[1] != features[0].shape[1]:
+            raise InputError(
+                f"features of environment {place} have {rows.shape[1]} columns, those of the first "
+                f"{features[0].shape[1]}: give all environments the same"
+            )
+        if rows.shape[0] < fewest_rows:
+            raise InputError(
+                f"environment {place} has {rows.shape[0]} row(s) in this batch, and {fewest_rows} are needed: use a "
+                "larger batch"
+            )
+    return features
+
+
 @dataclass(frozen=True)
 class Objective:
     """risk + weight · penalty; subclasses say what the penalty is, and whatever else they need.

@@ -11,8 +11,8 @@ from torch import Tensor
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, target_columns
 from invariscope.objectives.adversaries import gradient_only
-from invariscope.objectives.features import checked_features, squared_distances
-from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
+from invariscope.objectives.mmd import squared_distances
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 SMALLEST_ENTROPY = 1e-12  # where all rows are one point there is no mean cost to be relative to
 
