@@ -22,8 +22,7 @@ from invariscope.ratios.kernels import (
     widest,
 )
 from invariscope.ratios.kliep import fit_kliep
-from invariscope.ratios.kmm import fit_kmm
-from invariscope.ratios.least_squares import fit_rulsif, fit_ulsif
+from invariscope.ratios.least_squares import fit_kmm, fit_rulsif, fit_ulsif
 from tests.reference import kernel_ratios as reference
 
 ESTIMATORS = [fit_ulsif, fit_rulsif, fit_kliep, fit_kmm]

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from invariscope.errors import InputError
-from invariscope.estimators.environment_codes import environment_codes
+from invariscope.estimators.leave_one_environment_out import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
 from invariscope.estimators.onnx_export import export
 from invariscope.estimators.weight_files import load, store

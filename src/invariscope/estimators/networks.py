@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.estimators.fitted import Fitted
 from invariscope.heads.linear_head import LinearHead, of_weights
+from invariscope.rows.arrays import Array, Floats
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +21,27 @@ if TYPE_CHECKING:
 PRECISIONS = ("float64", "float32")
 #: Networks made again, beside the estimators and not in them: whatever copies or stores an estimator sees plain arrays.
 _MADE: WeakKeyDictionary[Any, tuple[Any, Any, Any]] = WeakKeyDictionary()
+
+
+class Fitted(Protocol):
+    """What networks, weight files and exports know of an estimator: attributes that ``fit`` sets, and their readers."""
+
+    _task: ClassVar[str]
+    network: Any  # of the user's own, or None
+    network_: dict[str, Any]
+    weights_: dict[str, Array]
+    history_: dict[str, Array]
+    centre_: Floats
+    scale_: Floats
+    objective_: str
+    environments_: tuple[Any, ...]
+    n_features_in_: int
+    n_representation_: int
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+    def predict(self, X: Any) -> Array: ...
+    def represent(self, X: Any) -> Array: ...
+    def _target_units(self) -> tuple[float, float]: ...
 
 
 def need_torch() -> None:

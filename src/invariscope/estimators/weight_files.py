@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.estimators.fitted import Fitted
-from invariscope.estimators.networks import fitted_network
+from invariscope.estimators.networks import Fitted, fitted_network
 from invariscope.files import group, read_tensors, write_atomically
 
 Kind = TypeVar("Kind", bound=type)
