@@ -27,6 +27,10 @@ class Fitted(Protocol):
     """What networks, weight files and exports know of an estimator: attributes that ``fit`` sets, and their readers."""
 
     _task: ClassVar[str]
+    hidden: Any
+    activation: str
+    dropout: float
+    precision: str
     network: Any  # of the user's own, or None
     network_: dict[str, Any]
     weights_: dict[str, Array]
@@ -62,29 +66,25 @@ def dtype_of(precision: Any) -> torch.dtype:
     return dtype
 
 
-def new_network(
-    inputs: int, outputs: int, seed: int, *, precision: str, own: Any, hidden: Any, activation: str, dropout: float
-) -> tuple[Halves, int, dict[str, Any]]:
+def new_network(estimator: Fitted, outputs: int, seed: int) -> tuple[Halves, int, dict[str, Any]]:
     """A network to start from, the width of its representation, and what is needed to make it again.
 
-    It is the user's ``own``, or has the hidden layers that the settings ask for.
+    It is the user's own, or has the hidden layers that the settings ask for.
     """
     import torch
 
-    from invariscope.models.torch_networks import mlp, widths_of
+    from invariscope.models.torch_networks import widths_of
 
-    dtype = dtype_of(precision)
-    plan: dict[str, Any] = {"outputs": outputs, "precision": precision}
+    dtype, inputs = dtype_of(estimator.precision), estimator.n_features_in_
+    plan: dict[str, Any] = {"outputs": outputs, "precision": estimator.precision}
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if own is None:
-            layers: dict[str, Any] = {
-                "hidden": _hidden_layers(hidden), "activation": activation, "dropout": float(dropout)
-            }  # fmt: skip
-            network = mlp(inputs, outputs, **layers)
-            plan |= layers
+        if estimator.network is None:
+            plan["hidden"] = _hidden_layers(estimator.hidden)
+            plan |= {"activation": estimator.activation, "dropout": float(estimator.dropout)}
+            network = _planned_network(plan, inputs)
         else:
-            network = _own_network(own, inputs, outputs)
+            network = _own_network(estimator.network, inputs, outputs)
             plan["layers"] = str(network)
     network = network.to(dtype)
     try:
@@ -138,6 +138,12 @@ def _hidden_layers(hidden: Any) -> tuple[int, ...]:
     return tuple(map(int, widths))
 
 
+def _planned_network(plan: dict[str, Any], inputs: int) -> Halves:
+    from invariscope.models.torch_networks import mlp
+
+    return mlp(inputs, plan["outputs"], plan["hidden"], activation=plan["activation"], dropout=plan["dropout"])
+
+
 def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
     from torch import nn
 
@@ -151,17 +157,13 @@ def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
 def _made_again(estimator: Fitted) -> Halves:
     import torch
 
-    from invariscope.models.torch_networks import mlp
-
-    plan, inputs = estimator.network_, estimator.n_features_in_
+    plan = estimator.network_
     dtype = dtype_of(plan["precision"])
     weights = {name: torch.tensor(np.asarray(values)) for name, values in estimator.weights_.items()}
     if "hidden" in plan:
         weights = {name: values.to(dtype) for name, values in weights.items()}
         with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
-            network = mlp(
-                inputs, plan["outputs"], plan["hidden"], activation=plan["activation"], dropout=plan["dropout"]
-            )
+            network = _planned_network(plan, estimator.n_features_in_)
     else:
         network = _given_again(estimator).to(dtype)
     try:

@@ -14,12 +14,7 @@ from torch import Tensor
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, probabilities
 from invariscope.objectives.objective import Batch, Named, Tensors, objective
-from invariscope.objectives.transported import (
-    RatioObjective,
-    checked_log_densities,
-    linear_scores,
-    log_densities_of,
-)
+from invariscope.objectives.transported import RatioObjective, checked_log_densities, linear_scores, log_densities_of
 from invariscope.ratios.overlap import LARGEST_LOG_RATIO
 from invariscope.rows.arrays import Array
 

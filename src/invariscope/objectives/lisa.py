@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.objectives.mixup import as_drawn, environment_of_rows, mixed_rows, numpy_generator, target_floats
+from invariscope.objectives.mixup import as_drawn, mixed_rows, numpy_generator, target_floats
 from invariscope.objectives.objective import Named, Objective, Tensors, objective
 from invariscope.rows.arrays import Booleans, Integers
 
@@ -58,7 +56,7 @@ def _draw(targets: Tensors, p_sel: float, alpha: float, generator: torch.Generat
     if not alpha > 0:
         raise InputError(f"alpha is {alpha}: a Beta law needs a positive number")
     rng = numpy_generator(generator)
-    environment = environment_of_rows(targets)
+    environment = np.repeat(np.arange(len(targets)), [len(values) for values in targets])
     values = torch.cat([part.detach() for part in targets]).cpu().numpy()
     across = rng.random() < p_sel
     labels = _labels(values)
@@ -131,8 +129,6 @@ class LISA(Objective):
 
     Both defaults are the paper's: either way of choosing partners in half of the steps, and λ around a half.
     """
-
-    fewest_environments: ClassVar[int] = 2
 
     weight: float = 0.0
     p_sel: float = 0.5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -74,8 +72,6 @@ class Mixup(Objective):
     The default 0.2 is that of Gulrajani and Lopez-Paz: most mixtures are then close to one of the two rows.
     """
 
-    fewest_environments: ClassVar[int] = 2
-
     weight: float = 0.0
     alpha: float = 0.2
 
@@ -134,8 +130,3 @@ def target_floats(inputs: Tensors, targets: Tensors, classes: int | None) -> Ten
     if highest > 1:
         raise InputError(f"targets hold class codes up to {highest}: say how many there are with classes=")
     return tuple(values.to(dtype) for values in targets)
-
-
-def environment_of_rows(targets: Tensors) -> Integers:
-    """The environment number of every row of the batch, (N,)."""
-    return np.repeat(np.arange(len(targets)), [len(values) for values in targets])

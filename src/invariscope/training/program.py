@@ -104,13 +104,7 @@ class Program:
         return own, dict(zip(adversary, gradients[len(own) :], strict=True)), parts
 
     def judgement(
-        self,
-        parameters: Named,
-        adversary: Named,
-        memory: Named,
-        weight: Tensor,
-        material: Material,
-        dims: Any = None,
+        self, parameters: Named, adversary: Named, memory: Named, weight: Tensor, material: Material, dims: Any = None
     ) -> Tensor:
         """How good held-out rows say the model is (or every model, with ``dims``); lower is better."""
 
