@@ -123,7 +123,8 @@ class Problems:
     def pooled(self, weight: Tensor) -> Problems:
         """All problems as one, each counting as much as its ``weight`` (B,), which add up to 1."""
         share = (weight[:, None] * self.share).reshape(1, -1)
-        return replace(self, design=_one(self.design), targets=_one(self.targets), share=share)
+        design, targets = (stacked.reshape(1, -1, stacked.shape[2]) for stacked in (self.design, self.targets))
+        return replace(self, design=design, targets=targets, share=share)
 
 
 def problems_of(features: Tensors, targets: Tensors, task: str, classes: int, ridge: float) -> Problems:
@@ -155,11 +156,10 @@ def problems_of(features: Tensors, targets: Tensors, task: str, classes: int, ri
 
 def best_heads(problems: Problems) -> Tensor:
     """Heads that minimise the objective of each problem, (B, p, K)."""
-    classes, width = problems.targets.shape[2], problems.design.shape[2]
     if problems.task == "regression":
-        gram = _gram(problems, problems.share)
         right = (problems.share[:, :, None] * problems.design).mT @ problems.targets
-        return _solved(gram + torch.diag(problems.ridge), right)
+        return _solved(_gram(problems) + torch.diag(problems.ridge), right)
+    classes, width = problems.targets.shape[2], problems.design.shape[2]
     return newton_heads(problems) if classes**2 * width <= NEWTON_NUMBERS else accelerated_heads(problems)
 
 
@@ -199,7 +199,7 @@ def accelerated_heads(problems: Problems, steps: int = ACCELERATED_STEPS) -> Ten
     Gradients add up to 0 over classes, where the first factor is the identity: one small matrix serves all classes and
     all steps. Momentum starts again where it points uphill (O'Donoghue and Candès, 2015).
     """
-    bound = (0.25 if problems.task == "binary" else 0.5) * _gram(problems, problems.share)
+    bound = (0.25 if problems.task == "binary" else 0.5) * _gram(problems)
     bound = bound + torch.diag(2 * problems.ridge)
     inverse = _solved(bound, torch.eye(bound.shape[-1], dtype=bound.dtype, device=bound.device).expand_as(bound))
     heads = problems.design.new_zeros((*problems.design.shape[::2], problems.targets.shape[2]))
@@ -221,15 +221,11 @@ def _gradient(problems: Problems, heads: Tensor, predictions: Tensor) -> Tensor:
     return of_losses + 2 * problems.ridge[:, None] * heads
 
 
-def _gram(problems: Problems, share: Tensor) -> Tensor:
-    return (share[:, :, None] * problems.design).mT @ problems.design
+def _gram(problems: Problems) -> Tensor:
+    return (problems.share[:, :, None] * problems.design).mT @ problems.design
 
 
 def _solved(left: Tensor, right: Tensor) -> Tensor:
     """left⁻¹ right; not a number where there is no solution, instead of an error that would stop all other models."""
     solution: Tensor = torch.linalg.solve_ex(left, right)[0]
     return solution
-
-
-def _one(stacked: Tensor) -> Tensor:
-    return stacked.reshape(1, -1, stacked.shape[2])

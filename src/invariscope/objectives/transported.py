@@ -71,10 +71,10 @@ def checked_log_densities(log_densities: Tensors | None, logits: Tensors) -> lis
             raise InputError(
                 f"log densities have shape {tuple(densities.shape)}: give {len(scores)} rows by {count} environments"
             )
-    log_densities = [torch.as_tensor(densities) for densities in log_densities]  # numpy, as log_densities_of gives it
-    # where an environment has no density at all, a very small one keeps differences defined
+    # numpy, as log_densities_of gives it, or torch; where an environment has no density at all, a very small one keeps
+    # differences defined
     return [
-        densities.detach().to(scores.dtype).clamp(min=-1e30)
+        torch.as_tensor(densities).detach().to(scores.dtype).clamp(min=-1e30)
         for scores, densities in zip(logits, log_densities, strict=True)
     ]
 
