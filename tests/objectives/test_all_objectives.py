@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from torch import Tensor
 
 import invariscope.objectives
 from invariscope.models.torch_heads import feature_head
-from invariscope.objectives import REGISTRY, Batch
+from invariscope.objectives import REGISTRY, Batch, Objective, objective, objective_of
 from tests.objectives.finite_differences import assert_gradient, central_differences
 from tests.objectives.worlds import (
     OUTPUTS,
@@ -51,6 +51,19 @@ def test_is_a_frozen_dataclass_that_can_be_made_without_arguments(name: str) -> 
         assert field.default is not MISSING, f"{field.name} has no default, or one that could be changed in place"
     assert isinstance(kind().weight, float)
     assert hash(kind()) == hash(kind())
+
+
+def test_a_class_that_is_a_frozen_dataclass_already_is_registered_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REGISTRY, "own", Objective)  # taken back afterwards
+
+    @dataclass(frozen=True)
+    class Own(Objective):
+        """Mean risk, with a hyper-parameter of its own."""
+
+        share: float = 0.5
+
+    assert objective("own")(Own) is Own
+    assert objective_of("own", options={"share": 0.1}) == Own(share=0.1)
 
 
 @every_objective

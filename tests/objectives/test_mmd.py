@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from invariscope.errors import InputError
-from invariscope.objectives.features import squared_distances
-from invariscope.objectives.mmd import GAMMAS, mmd_penalty
+from invariscope.objectives.mmd import GAMMAS, mmd_penalty, squared_distances
 
 
 def in_loops(features: list[NDArray[np.float64]]) -> float:

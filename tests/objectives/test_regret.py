@@ -11,8 +11,7 @@ from torch import Tensor
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.objectives.regret import regret_penalty
-from invariscope.objectives.shared_heads import accelerated_heads, best_heads, newton_heads, problems_of
+from invariscope.objectives.regret import accelerated_heads, best_heads, newton_heads, problems_of, regret_penalty
 from tests.objectives.finite_differences import assert_gradient
 
 TASKS = ("regression", "binary", "multiclass")

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.objectives.features import squared_distances
+from invariscope.objectives.mmd import squared_distances
 from invariscope.objectives.wasserstein_matching import transport_cost, wasserstein_matching_penalty
 from tests.objectives.finite_differences import assert_gradient
 

@@ -12,8 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import invariscope as iv
-from invariscope.ratios.density_ratio import ratio_for
-from invariscope.ratios.estimators import ESTIMATORS
+from invariscope.ratios.density_ratio import ESTIMATORS, ratio_for
 
 KERNELS = ["ulsif", "rulsif", "kliep", "kmm"]
 FITTED_LONG = ("mlp", "forest", "boosting")

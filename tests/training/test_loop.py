@@ -91,11 +91,11 @@ def test_running_statistics_are_kept_from_the_best_step(seed: int) -> None:
 
 
 def test_density_ratios_on_features_are_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from invariscope.training import supply
+    from invariscope.training import program
 
     fitted = []
-    original = supply.log_densities_of
-    monkeypatch.setattr(supply, "log_densities_of", lambda *a, **k: fitted.append(1) or original(*a, **k))  # type: ignore[func-returns-value]
+    original = program.log_densities_of
+    monkeypatch.setattr(program, "log_densities_of", lambda *a, **k: fitted.append(1) or original(*a, **k))  # type: ignore[func-returns-value]
     train(built(0), made_rows(0), TransportGap(refresh=5), settings=Settings(steps=17))
     assert len(fitted) == 4  # before steps 0, 5, 10 and 15
     fitted.clear()

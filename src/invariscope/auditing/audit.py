@@ -19,8 +19,7 @@ from invariscope.auditing.verdict import ALPHA, MARGIN, Verdict, verdict_of, ver
 from invariscope.criteria.material import AuditOptions, Material, Missing
 from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
-from invariscope.ratios.density_ratio import DensityRatio
-from invariscope.ratios.estimators import estimator_of
+from invariscope.ratios.density_ratio import DensityRatio, estimator_of
 from invariscope.rows.resampling import generator, refuse_too_few
 
 

@@ -11,7 +11,7 @@ import click
 
 from invariscope.cli.options import ENV, FILE, TARGET, TASK, reading_options
 from invariscope.errors import InputError
-from invariscope.ratios.estimators import ESTIMATORS
+from invariscope.ratios.density_ratio import ESTIMATORS
 
 if TYPE_CHECKING:
     from invariscope.auditing.record import Audit

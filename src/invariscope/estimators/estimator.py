@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from invariscope.errors import InputError
-from invariscope.estimators.environment_codes import environment_codes
+from invariscope.estimators.leave_one_environment_out import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
 from invariscope.estimators.onnx_export import export
 from invariscope.estimators.weight_files import load, store
@@ -94,16 +94,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         labels, codes = ((), None) if env is None else environment_codes(env, len(X))
         objective = self._chosen_objective(labels)
         seed = _seed_of(self.random_state)
-        network, width, plan = new_network(
-            X.shape[1],
-            outputs,
-            seed,
-            precision=self.precision,
-            own=self.network,
-            hidden=self.hidden,
-            activation=self.activation,
-            dropout=self.dropout,
-        )
+        network, width, plan = new_network(self, outputs, seed)
         settings = Settings(
             steps=self.steps,
             batch_size=objective.rows_at_once if self.batch_size is None else self.batch_size,
@@ -112,7 +103,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             schedule=Schedule(wait=self.wait, ramp=self.ramp),
             patience=self.patience,
         )
-        self.centre_, self.scale_ = _centre_and_scale(X) if self.standardise else _left_alone(X.shape[1])
+        self.centre_, self.scale_ = _centre_and_scale(X, self.standardise)
         rows = Rows.of(self._standardised(X), targets, codes, task=self._task, dtype=dtype)
         rows, held_out = replace(rows, labels=labels or rows.labels).halved(self.held_out, seed)
         trained = train(
@@ -157,13 +148,6 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return objective
 
-    def _fitted_objective(self) -> Objective:
-        from invariscope.objectives import objective_of
-
-        return objective_of(
-            self.objective_ if isinstance(self.objective, str) else self.objective, self.penalty, self.options
-        )
-
     # --- predicting ---------------------------------------------------------------------------------------------------
     def represent(self, X: Any) -> Array:
         """What the last step of the network reads, (n, d): the last hidden layer, or a linear model's score."""
@@ -171,6 +155,8 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def split(self) -> Split:
         """The model in two halves, for :func:`invariscope.audit`: what it represents, and the head that predicts."""
+        from invariscope.objectives import objective_of
+
         check_is_fitted(self)
         classes = getattr(self, "classes_", None)
         width, scores = self.n_representation_, passes_score_on(self)
@@ -183,6 +169,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             labels = () if classes is None else classes[1:] if len(classes) == 2 else classes
             columns = [f'score of "{label}"' for label in labels] if len(labels) == width else ["score"] * width
         head = head_of(self)
+        objective = self.objective_ if isinstance(self.objective, str) else self.objective  # "auto" is one of several
         name = f"{type(self).__name__} ({self.objective_}): {words}{'' if head else '; its head is not linear'}"
         return Split(
             self.represent,
@@ -192,7 +179,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             name=name,
             task=self._task,
             classes=None if classes is None else classes.tolist(),
-            trained_with=trained_with(self._fitted_objective(), self._target_units()[1]),
+            trained_with=trained_with(objective_of(objective, self.penalty, self.options), self._target_units()[1]),
         )
 
     def _outputs(self, X: Any) -> tuple[Floats, Array]:
@@ -256,17 +243,15 @@ def _refuse_text(X: Any, y: Any, numeric: bool) -> None:
         raise InputError("y holds text: use InvariantClassifier for classes, or turn it into numbers")
 
 
-def _centre_and_scale(X: Array) -> tuple[Floats, Floats]:
+def _centre_and_scale(X: Array, standardise: bool) -> tuple[Floats, Floats]:
+    if not standardise:
+        return np.zeros(X.shape[1]), np.ones(X.shape[1])
     with np.errstate(over="ignore"):
         centre, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     if not np.isfinite(scale).all():
         raise InputError(f"column {int(np.argmin(np.isfinite(scale)))} of X is too large to be squared: rescale it")
     constant = X.min(axis=0) == X.max(axis=0)  # their computed spread may be rounding error in place of 0
     return np.where(constant, X[0].astype(np.float64), centre), np.where(constant | (scale == 0), 1.0, scale)
-
-
-def _left_alone(columns: int) -> tuple[Floats, Floats]:
-    return np.zeros(columns), np.ones(columns)
 
 
 def _seed_of(random_state: Any) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
 from invariscope.errors import InputError
-from invariscope.estimators.environment_codes import environment_codes
 from invariscope.rows.arrays import Integers
+from invariscope.rows.environments import unique_labels
+from invariscope.rows.tables import column_of_labels
 
 Places = Integers
 
@@ -58,3 +59,18 @@ def _codes(env: Any, groups: Any, rows: int) -> Places:
     if len(labels) < 2:
         raise InputError(f'there is only one environment ("{labels[0]}"): nothing is left to train on without it')
     return codes
+
+
+def environment_codes(env: Any, rows: int) -> tuple[tuple[Any, ...], Integers]:
+    """Sorted labels and the code of every row; labels that are neither text nor number are given as text.
+
+    >>> labels, codes = environment_codes(["b", "a", "b"], 3)
+    >>> labels, codes.tolist()
+    (('a', 'b'), [1, 0, 1])
+    """
+    values, name = column_of_labels(env, "env")
+    if len(values) != rows:
+        raise InputError(f"X has {rows} rows but env has {len(values)}: give one label per row")
+    labels, codes = unique_labels(values, name or "env")
+    plain = (label.item() if isinstance(label, np.generic) else label for label in labels)
+    return tuple(label if isinstance(label, int | float) else str(label) for label in plain), codes

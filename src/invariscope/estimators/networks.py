@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.estimators.fitted import Fitted
 from invariscope.heads.linear_head import LinearHead, of_weights
+from invariscope.rows.arrays import Array, Floats
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +21,31 @@ if TYPE_CHECKING:
 PRECISIONS = ("float64", "float32")
 #: Networks made again, beside the estimators and not in them: whatever copies or stores an estimator sees plain arrays.
 _MADE: WeakKeyDictionary[Any, tuple[Any, Any, Any]] = WeakKeyDictionary()
+
+
+class Fitted(Protocol):
+    """What networks, weight files and exports know of an estimator: attributes that ``fit`` sets, and their readers."""
+
+    _task: ClassVar[str]
+    hidden: Any
+    activation: str
+    dropout: float
+    precision: str
+    network: Any  # of the user's own, or None
+    network_: dict[str, Any]
+    weights_: dict[str, Array]
+    history_: dict[str, Array]
+    centre_: Floats
+    scale_: Floats
+    objective_: str
+    environments_: tuple[Any, ...]
+    n_features_in_: int
+    n_representation_: int
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+    def predict(self, X: Any) -> Array: ...
+    def represent(self, X: Any) -> Array: ...
+    def _target_units(self) -> tuple[float, float]: ...
 
 
 def need_torch() -> None:
@@ -41,29 +66,25 @@ def dtype_of(precision: Any) -> torch.dtype:
     return dtype
 
 
-def new_network(
-    inputs: int, outputs: int, seed: int, *, precision: str, own: Any, hidden: Any, activation: str, dropout: float
-) -> tuple[Halves, int, dict[str, Any]]:
+def new_network(estimator: Fitted, outputs: int, seed: int) -> tuple[Halves, int, dict[str, Any]]:
     """A network to start from, the width of its representation, and what is needed to make it again.
 
-    It is the user's ``own``, or has the hidden layers that the settings ask for.
+    It is the user's own, or has the hidden layers that the settings ask for.
     """
     import torch
 
-    from invariscope.models.torch_networks import mlp, widths_of
+    from invariscope.models.torch_networks import widths_of
 
-    dtype = dtype_of(precision)
-    plan: dict[str, Any] = {"outputs": outputs, "precision": precision}
+    dtype, inputs = dtype_of(estimator.precision), estimator.n_features_in_
+    plan: dict[str, Any] = {"outputs": outputs, "precision": estimator.precision}
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if own is None:
-            layers: dict[str, Any] = {
-                "hidden": _hidden_layers(hidden), "activation": activation, "dropout": float(dropout)
-            }  # fmt: skip
-            network = mlp(inputs, outputs, **layers)
-            plan |= layers
+        if estimator.network is None:
+            plan["hidden"] = _hidden_layers(estimator.hidden)
+            plan |= {"activation": estimator.activation, "dropout": float(estimator.dropout)}
+            network = _planned_network(plan, inputs)
         else:
-            network = _own_network(own, inputs, outputs)
+            network = _own_network(estimator.network, inputs, outputs)
             plan["layers"] = str(network)
     network = network.to(dtype)
     try:
@@ -117,6 +138,12 @@ def _hidden_layers(hidden: Any) -> tuple[int, ...]:
     return tuple(map(int, widths))
 
 
+def _planned_network(plan: dict[str, Any], inputs: int) -> Halves:
+    from invariscope.models.torch_networks import mlp
+
+    return mlp(inputs, plan["outputs"], plan["hidden"], activation=plan["activation"], dropout=plan["dropout"])
+
+
 def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
     from torch import nn
 
@@ -130,17 +157,13 @@ def _own_network(network: Any, inputs: int, outputs: int) -> Halves:
 def _made_again(estimator: Fitted) -> Halves:
     import torch
 
-    from invariscope.models.torch_networks import mlp
-
-    plan, inputs = estimator.network_, estimator.n_features_in_
+    plan = estimator.network_
     dtype = dtype_of(plan["precision"])
     weights = {name: torch.tensor(np.asarray(values)) for name, values in estimator.weights_.items()}
     if "hidden" in plan:
         weights = {name: values.to(dtype) for name, values in weights.items()}
         with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
-            network = mlp(
-                inputs, plan["outputs"], plan["hidden"], activation=plan["activation"], dropout=plan["dropout"]
-            )
+            network = _planned_network(plan, estimator.n_features_in_)
     else:
         network = _given_again(estimator).to(dtype)
     try:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.estimators.fitted import Fitted
-from invariscope.estimators.networks import PRECISIONS, dtype_of, fitted_network
+from invariscope.estimators.networks import PRECISIONS, Fitted, dtype_of, fitted_network
 from invariscope.files import write_atomically
 
 OPERATORS = 17  # the set of operators: old enough for every runtime that is about

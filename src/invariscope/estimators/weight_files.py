@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.estimators.fitted import Fitted
-from invariscope.estimators.networks import fitted_network
+from invariscope.estimators.networks import Fitted, fitted_network
 from invariscope.files import group, read_tensors, write_atomically
 
 Kind = TypeVar("Kind", bound=type)
@@ -69,7 +68,9 @@ def load(path: Path, expected: type[Fitted] | None = None, network: Any = None) 
         )
     try:
         about = json.loads(header["estimator"])
-        kind = _kind(about["kind"])
+        if about["kind"] not in KINDS:
+            raise ValueError(f"no estimator is called {about['kind']}")
+        kind = KINDS[about["kind"]]
         if expected is not None and not issubclass(kind, expected):
             raise InputError(f"{path} holds an {kind.__name__}: load it with {kind.__name__}.from_safetensors")
         model = _filled(kind, about, arrays)
@@ -163,12 +164,6 @@ def _as_given(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _as_given(part) for key, part in value.items()}
     return tuple(map(_as_given, value)) if isinstance(value, list) else value
-
-
-def _kind(name: str) -> Any:
-    if name not in KINDS:
-        raise ValueError(f"no estimator is called {name}")
-    return KINDS[name]
 
 
 def _safetensors() -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
+from invariscope.objectives.objective import Named, Tensors
 
-Named = dict[str, Tensor]
+Discriminator = Callable[[Tensor], Tensor]  # features (n, d) → scores (n, E)
 
 
 def reverse(parameter: Tensor) -> Tensor:
@@ -65,18 +66,16 @@ def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 
 def network_scores(parameters: Named, rows: Tensor) -> Tensor:
-    """What the :func:`network` says of rows (n, width): (n, outputs). The hidden units are smooth (GELU)."""
-    layers = as_type_of(rows, parameters)
+    """What the :func:`network` says of rows (n, width): (n, outputs). The hidden units are smooth (GELU).
+
+    Rows may be in a more precise number type than the one parameters start in.
+    """
+    layers = {name: parameter.to(rows.dtype) for name, parameter in parameters.items()}
     hidden = functional.gelu(rows @ layers["hidden_weight"].T + layers["hidden_bias"])
     return hidden @ layers["output_weight"].T + layers["output_bias"]
 
 
-def as_type_of(rows: Tensor, parameters: Named) -> Named:
-    """The parameters in the number type of the rows, which may be more precise than the one they start in."""
-    return {name: parameter.to(rows.dtype) for name, parameter in parameters.items()}
-
-
-def environment_knowledge(scores: Sequence[Tensor], weights: Sequence[Tensor] | None = None) -> Tensor:
+def environment_knowledge(scores: Tensors, weights: Tensors | None = None) -> Tensor:
     """What scores (n_e, E) tell about the environment, in nats: log E − mean_e cross-entropy(scores of e, e).
 
     At most log E; 0 for a guess, below 0 for those who guess worse than that. Every environment counts the same, its
@@ -92,7 +91,7 @@ def environment_knowledge(scores: Sequence[Tensor], weights: Sequence[Tensor] | 
     return math.log(len(scores)) + torch.stack(knowledge).mean()
 
 
-def one_column_each(scores: Sequence[Tensor]) -> Sequence[Tensor]:
+def one_column_each(scores: Tensors) -> Tensors:
     """The scores of a discriminator, if every environment's have one column for each environment."""
     for place, rows in enumerate(scores):
         if rows.ndim != 2 or rows.shape[1] != len(scores):
@@ -118,7 +117,7 @@ def checked_adversary(name: str, adversary: Named, environments: int, place: str
     return adversary
 
 
-def opposed_network(name: str, adversary: Named, environments: int) -> Callable[[Tensor], Tensor]:
+def opposed_network(name: str, adversary: Named, environments: int) -> Discriminator:
     """The adversary as a function of rows whose parameters go up where everything else goes down."""
     parameters = reverse_parameters(checked_adversary(name, adversary, environments))
     return lambda rows: network_scores(parameters, rows)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from invariscope.heads.torch_losses import checked_task, target_columns
-from invariscope.objectives.adversaries import environment_knowledge, network, opposed_network
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.adversaries import Discriminator, environment_knowledge, network, opposed_network
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
 def cdann_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor],
-    *,
-    discriminator: Callable[[Tensor], Tensor],
-    task: str = "auto",
+    logits: Tensors, targets: Tensors, features: Tensors, *, discriminator: Discriminator, task: str = "auto"
 ) -> Tensor:
     """What a discriminator knows about the environment from features and target, classes counting the same, in nats.
 
@@ -71,7 +62,6 @@ def balanced_weights(columns: Tensor, task: str) -> Tensor:
 
 
 @objective("cdann")
-@dataclass(frozen=True)
 class CDANN(Objective):
     """Mean risk + weight · :func:`cdann_penalty`; the discriminator has one layer of ``hidden`` units."""
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
-def coral_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
-    *,
-    task: str = "auto",
-) -> Tensor:
+def coral_penalty(logits: Tensors | None, targets: Tensors | None, features: Tensors, *, task: str = "auto") -> Tensor:
     """Squared differences of the means and of the covariances of features (n_e, d), averaged over pairs.
 
         penalty_ef = (1/d) Σ_j (m_e − m_f)_j² + (1/d²) Σ_jk (C_e − C_f)_jk²
@@ -50,7 +41,6 @@ def coral_penalty(
 
 
 @objective("coral")
-@dataclass(frozen=True)
 class CORAL(Objective):
     """Mean risk + weight · :func:`coral_penalty`."""
 

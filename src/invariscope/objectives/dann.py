@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from invariscope.objectives.adversaries import environment_knowledge, network, opposed_network
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.adversaries import Discriminator, environment_knowledge, network, opposed_network
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
 def dann_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
+    logits: Tensors | None,
+    targets: Tensors | None,
+    features: Tensors,
     *,
-    discriminator: Callable[[Tensor], Tensor],
+    discriminator: Discriminator,
     task: str = "auto",
 ) -> Tensor:
     """What a discriminator knows about the environment from the features (n_e, d), in nats.
@@ -46,7 +42,6 @@ def dann_penalty(
 
 
 @objective("dann")
-@dataclass(frozen=True)
 class DANN(Objective):
     """Mean risk + weight · :func:`dann_penalty`; the discriminator has one layer of ``hidden`` units."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,13 +13,8 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, probabilities
-from invariscope.objectives.objective import Batch, Named, objective
-from invariscope.objectives.transported import (
-    RatioObjective,
-    checked_log_densities,
-    linear_scores,
-    log_densities_of,
-)
+from invariscope.objectives.objective import Batch, Named, Tensors, objective
+from invariscope.objectives.transported import RatioObjective, checked_log_densities, linear_scores, log_densities_of
 from invariscope.ratios.overlap import LARGEST_LOG_RATIO
 from invariscope.rows.arrays import Array
 
@@ -27,11 +22,11 @@ NO_GAP = 1e-12  # of the variance of the baseline's predictions: a smaller sum o
 
 
 def dric_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
+    logits: Tensors,
+    targets: Tensors,
+    features: Tensors | None = None,
     *,
-    log_densities: Sequence[Tensor] | None = None,
+    log_densities: Tensors | None = None,
     denominator: Tensor | float = 1.0,
     task: str = "auto",
 ) -> Tensor:
@@ -72,7 +67,6 @@ def dric_penalty(
 
 
 @objective("dric")
-@dataclass(frozen=True)
 class DRIC(RatioObjective):
     """Mean risk + weight · :func:`dric_penalty`, representation and head in turn: equation 9 of the DRIC paper.
 

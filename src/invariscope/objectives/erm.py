@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
@@ -14,7 +13,6 @@ COUNTED = ("environment", "row")
 
 
 @objective("erm")
-@dataclass(frozen=True)
 class ERM(Objective):
     """Mean risk and no penalty.
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
-from invariscope.objectives.adversaries import as_type_of, checked_adversary, gradient_only, one_column_each, uniform
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.adversaries import Discriminator, checked_adversary, gradient_only, one_column_each, uniform
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 NADIR_FLOOR = 1e-8  # losses may all be 0, as far as floats can tell
 
 
 def g2dm_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
+    logits: Tensors | None,
+    targets: Tensors | None,
+    features: Tensors,
     *,
-    discriminators: Callable[[Tensor], Tensor],
+    discriminators: Discriminator,
     task: str = "auto",
     slack: float = 1.5,
 ) -> Tensor:
@@ -56,12 +52,12 @@ def g2dm_penalty(
     return -torch.log(nadir - losses).mean()
 
 
-def discriminator_risk(features: Sequence[Tensor], discriminators: Callable[[Tensor], Tensor]) -> Tensor:
+def discriminator_risk(features: Tensors, discriminators: Discriminator) -> Tensor:
     """Mean log-loss of the one-against-rest discriminators, every environment counting the same: what trains them."""
     return one_against_rest_losses([discriminators(rows) for rows in checked_features(features)]).mean()
 
 
-def one_against_rest_losses(scores: Sequence[Tensor], swapped: bool = False) -> Tensor:
+def one_against_rest_losses(scores: Tensors, swapped: bool = False) -> Tensor:
     """Log-loss of every column k of scores (n_e, E) as an answer to "is this row of environment k?", (E,)."""
     parts = []
     for place, rows in enumerate(one_column_each(scores)):
@@ -71,14 +67,13 @@ def one_against_rest_losses(scores: Sequence[Tensor], swapped: bool = False) -> 
 
 
 def _scores(parameters: Named, rows: Tensor) -> Tensor:
-    layers = as_type_of(rows, parameters)
+    layers = {name: parameter.to(rows.dtype) for name, parameter in parameters.items()}
     seen = torch.einsum("nd,epd->nep", rows, layers["projection"].detach())
     hidden = functional.gelu(torch.einsum("nep,ehp->neh", seen, layers["hidden_weight"]) + layers["hidden_bias"])
     return torch.einsum("neh,eh->ne", hidden, layers["output_weight"]) + layers["output_bias"]
 
 
 @objective("g2dm")
-@dataclass(frozen=True)
 class G2DM(Objective):
     """Mean risk + weight · :func:`g2dm_penalty`, and discriminators that learn on detached features meanwhile.
 

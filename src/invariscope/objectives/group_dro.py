@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, risks
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 
 def group_dro_risk(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
+    logits: Tensors,
+    targets: Tensors,
+    features: Tensors | None = None,
     *,
     task: str = "auto",
     shares: Tensor | None = None,
@@ -50,7 +47,6 @@ def _moved(shares: Tensor, each: Tensor, rate: float) -> Tensor:
 
 
 @objective("group_dro")
-@dataclass(frozen=True)
 class GroupDRO(Objective):
     """Risk weighted towards the worst environments: :func:`group_dro_risk`. ``rate`` is that of the shares."""
 

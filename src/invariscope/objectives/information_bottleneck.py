@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -11,15 +9,11 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.objectives.irm import irm_penalty
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 
 def bottleneck_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
-    *,
-    task: str = "auto",
+    logits: Tensors | None, targets: Tensors | None, features: Tensors, *, task: str = "auto"
 ) -> Tensor:
     """Variance of the features within environments, mean over their d columns, then over environments.
 
@@ -45,7 +39,6 @@ def bottleneck_penalty(
 
 
 @objective("ib_erm")
-@dataclass(frozen=True)
 class IBERM(Objective):
     """Mean risk + weight · :func:`bottleneck_penalty`.
 
@@ -62,7 +55,6 @@ class IBERM(Objective):
 
 
 @objective("ib_irm")
-@dataclass(frozen=True)
 class IBIRM(Objective):
     """Mean risk + bottleneck · :func:`bottleneck_penalty` + weight · :func:`~invariscope.objectives.irm.irm_penalty`.
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -12,17 +9,11 @@ from torch.nn import functional
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, risks
 from invariscope.objectives.adversaries import checked_adversary, gradient_only
-from invariscope.objectives.features import checked_features
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 
 def invrat_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
-    *,
-    own_logits: Sequence[Tensor],
-    task: str = "auto",
+    logits: Tensors, targets: Tensors, features: Tensors | None = None, *, own_logits: Tensors, task: str = "auto"
 ) -> Tensor:
     """What environments gain by heads of their own, as far as they gain: (1/E) Σ_e max(0, R_e(shared) − R_e(own)).
 
@@ -49,12 +40,11 @@ def invrat_penalty(
     return functional.relu(risks(logits, targets, task) - risks(own_logits, targets, task)).mean()
 
 
-def _own_logits(features: Sequence[Tensor], weight: Tensor, bias: Tensor) -> list[Tensor]:
+def _own_logits(features: Tensors, weight: Tensor, bias: Tensor) -> list[Tensor]:
     return [rows @ weight[place].T.to(rows.dtype) + bias[place].to(rows.dtype) for place, rows in enumerate(features)]
 
 
 @objective("invrat")
-@dataclass(frozen=True)
 class InvRat(Objective):
     """Mean risk + weight · :func:`invrat_penalty`, and linear heads of every environment that learn meanwhile.
 

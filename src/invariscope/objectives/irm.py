@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, slopes, target_columns
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 FORMS = ("square", "split")
 
 
 def irm_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
-    *,
-    task: str = "auto",
-    form: str = "square",
+    logits: Tensors, targets: Tensors, features: Tensors | None = None, *, task: str = "auto", form: str = "square"
 ) -> Tensor:
     """Squared derivative of the risk in a factor s on the logits, at s = 1, averaged over environments.
 
@@ -60,7 +52,6 @@ def irm_penalty(
 
 
 @objective("irm")
-@dataclass(frozen=True)
 class IRM(Objective):
     """Mean risk + weight · :func:`irm_penalty`; ``form`` "square", or "split" for batches drawn anew at every step.
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.objectives.mixing import as_drawn, environment_of_rows, mixed_rows, numpy_generator, target_floats
+from invariscope.objectives.mixup import as_drawn, mixed_rows, numpy_generator, target_floats
 from invariscope.objectives.objective import Named, Objective, Tensors, objective
 from invariscope.rows.arrays import Booleans, Integers
 
 
 def lisa(
-    inputs: Sequence[Tensor],
-    targets: Sequence[Tensor],
+    inputs: Tensors,
+    targets: Tensors,
     *,
     p_sel: float = 0.5,
     alpha: float = 2.0,
@@ -54,13 +50,13 @@ def lisa(
     return mixed_rows(inputs, values, _draw(values, p_sel, alpha, generator))
 
 
-def _draw(targets: Sequence[Tensor], p_sel: float, alpha: float, generator: torch.Generator | None) -> Named:
+def _draw(targets: Tensors, p_sel: float, alpha: float, generator: torch.Generator | None) -> Named:
     if not 0 <= p_sel <= 1:
         raise InputError(f"p_sel is {p_sel}: give a probability between 0 and 1")
     if not alpha > 0:
         raise InputError(f"alpha is {alpha}: a Beta law needs a positive number")
     rng = numpy_generator(generator)
-    environment = environment_of_rows(targets)
+    environment = np.repeat(np.arange(len(targets)), [len(values) for values in targets])
     values = torch.cat([part.detach() for part in targets]).cpu().numpy()
     across = rng.random() < p_sel
     labels = _labels(values)
@@ -128,14 +124,11 @@ def _nearest_elsewhere(
 
 
 @objective("lisa")
-@dataclass(frozen=True)
 class LISA(Objective):
     """Mean risk of selectively mixed rows: :func:`lisa`, and no penalty. ``p_sel`` and ``alpha`` as there.
 
     Both defaults are the paper's: either way of choosing partners in half of the steps, and λ around a half.
     """
-
-    fewest_environments: ClassVar[int] = 2
 
     weight: float = 0.0
     p_sel: float = 0.5

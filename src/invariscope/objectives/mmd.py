@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from invariscope.objectives.features import checked_features, squared_distances
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 GAMMAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def mmd_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
+    logits: Tensors | None,
+    targets: Tensors | None,
+    features: Tensors,
     *,
     task: str = "auto",
     gammas: Sequence[float] = GAMMAS,
@@ -53,6 +51,25 @@ def mmd_penalty(
     ).mean()
 
 
+def squared_distances(rows: Tensor, others: Tensor | None = None) -> Tensor:
+    """|x_i − y_j|² as (n, m); without ``others`` those among the rows, with zeros on the diagonal.
+
+    Written as |x|² + |y|² − 2xy, which needs no (n, m, d) tensor; the zeros are set, because this difference of large
+    numbers would leave rounding where a narrow kernel is most sensitive.
+
+    >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0], [5.0]]))
+    tensor([[ 1., 25.],
+            [ 4.,  4.]])
+    """
+    second = rows if others is None else others
+    centre = rows.detach().mean(dim=0)  # distances do not change, and squares of smaller numbers round less
+    x, y = rows - centre, second - centre
+    squares = (x * x).sum(dim=1)[:, None] + (y * y).sum(dim=1)[None, :] - 2 * x @ y.T
+    if others is None:
+        squares = squares * (1 - torch.eye(x.shape[0], dtype=x.dtype, device=x.device))
+    return squares.clamp_min(0)
+
+
 def _kernel(squares: Tensor, gammas: Sequence[float]) -> Tensor:
     result = torch.zeros_like(squares)
     for gamma in gammas:
@@ -61,7 +78,6 @@ def _kernel(squares: Tensor, gammas: Sequence[float]) -> Tensor:
 
 
 @objective("mmd")
-@dataclass(frozen=True)
 class MMD(Objective):
     """Mean risk + weight · :func:`mmd_penalty`; ``gammas`` are the widths of its kernels, 1 / (2 · scale²) each."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from invariscope.heads.torch_losses import risks
 from invariscope.models.torch_heads import FeatureHead
 from invariscope.rows.arrays import Floats
 
-Tensors = tuple[Tensor, ...]
+Tensors = Sequence[Tensor]  # one for every environment
 Named = dict[str, Tensor]
 
 NUMBER = int | float | np.integer | np.floating
@@ -45,6 +45,28 @@ class Batch:
     def risks(self) -> Tensor:
         """Mean loss of every environment, (E,)."""
         return risks(self.logits, self.targets, self.task)
+
+
+def checked_features(features: Tensors, fewest_rows: int = 1) -> Tensors:
+    """The features, if there are two environments of them, each (n_e, d) with the same d and enough rows."""
+    if features is None or isinstance(features, Tensor):
+        raise InputError("features must be a list of torch tensors, one for every environment")
+    if len(features) < 2:
+        raise InputError(f"features of {len(features)} environment: give those of two or more, to compare them")
+    for place, rows in enumerate(features):
+        if rows.ndim != 2:
+            raise InputError(f"features of environment {place} have {rows.ndim} axes: give (rows, columns)")
+        if rows.shape[1] != features[0].shape[1]:
+            raise InputError(
+                f"features of environment {place} have {rows.shape[1]} columns, those of the first "
+                f"{features[0].shape[1]}: give all environments the same"
+            )
+        if rows.shape[0] < fewest_rows:
+            raise InputError(
+                f"environment {place} has {rows.shape[0]} row(s) in this batch, and {fewest_rows} are needed: use a "
+                "larger batch"
+            )
+    return features
 
 
 @dataclass(frozen=True)
@@ -136,13 +158,15 @@ class Objective:
 REGISTRY: dict[str, type[Objective]] = {}
 
 
+@dataclass_transform(frozen_default=True)
 def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
-    """Register a class under the name people type."""
+    """Make a class a frozen dataclass, if it is none yet, and register it under the name people type."""
 
     def register(kind: type[Objective]) -> type[Objective]:
-        kind.name = name
-        REGISTRY[name] = kind
-        return kind
+        made = kind if "__dataclass_fields__" in vars(kind) else dataclass(frozen=True)(kind)
+        made.name = name
+        REGISTRY[name] = made
+        return made
 
     return register
 

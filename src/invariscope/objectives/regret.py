@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import checked_task
-from invariscope.objectives.objective import Batch, Named, Objective, objective
-from invariscope.objectives.shared_heads import best_heads, problems_of
+from invariscope.heads.torch_losses import checked_task, column_losses, curvature, predicted, target_columns
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
+NEWTON_STEPS = 25
+ACCELERATED_STEPS = 200
+NEWTON_NUMBERS = 512  # classes² × columns up to which Newton's Hessian is formed: what it holds for every row
 NO_LOSS = 1e-6  # of the target's variance: what own heads are taken to lose at least
 
 
 def regret_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
-    *,
-    task: str = "auto",
-    ridge: float = 1e-3,
+    logits: Tensors, targets: Tensors, features: Tensors | None = None, *, task: str = "auto", ridge: float = 1e-3
 ) -> Tensor:
     """How much more every environment loses under the best shared linear head than under its own, on average.
 
@@ -83,7 +80,6 @@ def _floor(targets: Tensor, share: Tensor) -> Tensor:
 
 
 @objective("regret")
-@dataclass(frozen=True)
 class Regret(Objective):
     """Mean risk + weight · :func:`regret_penalty` of the features; ``ridge`` as there.
 
@@ -95,3 +91,141 @@ class Regret(Objective):
 
     def penalty(self, batch: Batch, adversary: Named) -> Tensor:
         return regret_penalty(batch.logits, batch.targets, batch.features, task=batch.task, ridge=self.ridge)
+
+
+# --- linear heads of all environments at once ---------------------------------------------------------------------
+# The same number of steps whatever the data. Everything works under torch.func.vmap: there is no branch on values, and
+# no failed factorisation stops the other models that are trained beside this one.
+@dataclass(frozen=True)
+class Problems:
+    """Rows of several problems, padded to the same length.
+
+    ``design`` (B, n, p) with a first column of ones; ``targets`` (B, n, K) as in
+    :func:`~invariscope.heads.torch_losses.target_columns`; ``share`` (B, n), 0 where a row is padding, else what it
+    counts; ``ridge`` (p,) multiplies the squared weights.
+    """
+
+    design: Tensor
+    targets: Tensor
+    share: Tensor
+    ridge: Tensor
+    task: str
+
+    def objectives(self, heads: Tensor) -> Tensor:
+        """Mean loss plus ridge · squared weights, (B,), of heads (B, p, K), or one (1, p, K) for all."""
+        penalty = (self.ridge[:, None] * heads**2).sum(dim=(1, 2))
+        return (self.share * column_losses(self.design @ heads, self.targets, self.task)).sum(dim=1) + penalty
+
+    def detached(self) -> Problems:
+        """The same without gradients."""
+        return replace(self, design=self.design.detach(), targets=self.targets.detach(), ridge=self.ridge.detach())
+
+    def pooled(self, weight: Tensor) -> Problems:
+        """All problems as one, each counting as much as its ``weight`` (B,), which add up to 1."""
+        share = (weight[:, None] * self.share).reshape(1, -1)
+        design, targets = (stacked.reshape(1, -1, stacked.shape[2]) for stacked in (self.design, self.targets))
+        return replace(self, design=design, targets=targets, share=share)
+
+
+def problems_of(features: Tensors, targets: Tensors, task: str, classes: int, ridge: float) -> Problems:
+    """One problem for every environment.
+
+    ``ridge`` is relative to the mean square of the centred features. For classes the intercept has it too, or it would
+    run away where an environment lacks a class; numbers need none, and stay free of their units.
+    """
+    values = [part.reshape(len(part), -1) for part in features]
+    dtype = values[0].dtype
+    centre = torch.stack([part.mean(dim=0) for part in values]).mean(dim=0)
+    values = [part - centre for part in values]
+    square = torch.stack([(part**2).mean() for part in values]).mean()
+    most = max(map(len, values))
+    design, columns, share = [], [], []
+    for part, truth in zip(values, targets, strict=True):
+        padding = (0, 0, 0, most - len(part))
+        design.append(functional.pad(functional.pad(part, (1, 0), value=1.0), padding))
+        columns.append(functional.pad(target_columns(truth, task, classes, dtype), padding))
+        share.append(functional.pad(torch.full_like(part[:, 0], 1 / len(part)), padding[2:]))
+    # features that are all the same leave no square: a little more than nothing keeps the equations solvable
+    # and what rounding leaves of a constant column, some eps · |centre|, must not pass for a column that varies
+    rounding = torch.finfo(dtype).eps * (centre.detach() ** 2).mean()
+    slope = ridge * (square + rounding) + torch.finfo(dtype).tiny ** 0.5
+    of_intercept = torch.full_like(slope, 0.0 if task == "regression" else ridge)
+    ridges = torch.cat([of_intercept.reshape(1), slope.expand(values[0].shape[1])])
+    return Problems(torch.stack(design), torch.stack(columns), torch.stack(share), ridges, task)
+
+
+def best_heads(problems: Problems) -> Tensor:
+    """Heads that minimise the objective of each problem, (B, p, K)."""
+    if problems.task == "regression":
+        right = (problems.share[:, :, None] * problems.design).mT @ problems.targets
+        return _solved(_gram(problems) + torch.diag(problems.ridge), right)
+    classes, width = problems.targets.shape[2], problems.design.shape[2]
+    return newton_heads(problems) if classes**2 * width <= NEWTON_NUMBERS else accelerated_heads(problems)
+
+
+def newton_heads(problems: Problems, steps: int = NEWTON_STEPS) -> Tensor:
+    """Damped Newton steps for classes.
+
+    Along a step the second derivative changes by a factor of at most exp(c t), c the largest change of a difference of
+    scores in any row. A step of log(1 + c) / c minimises the bound this gives, so that every one goes down, and the
+    last ones are whole.
+    """
+    count, _, width = problems.design.shape
+    classes = problems.targets.shape[2]
+    heads = problems.design.new_zeros((count, width, classes))
+    penalty = torch.diag(2 * problems.ridge.repeat(classes))
+    for _ in range(steps):
+        predictions = predicted(problems.design @ heads, problems.task)
+        gradient = _gradient(problems, heads, predictions)
+        weighted = problems.share[:, :, None, None] * curvature(predictions, problems.task)
+        # H = Σ_n share_n (diag(p) − p pᵀ) ⊗ x xᵀ
+        hessian = torch.einsum("bnst,bni,bnj->bsitj", weighted, problems.design, problems.design)
+        hessian = hessian.reshape(count, classes * width, classes * width) + penalty
+        step = _solved(hessian, gradient.mT.reshape(count, classes * width, 1)).reshape(count, classes, width).mT
+        change = problems.design @ step
+        if problems.task == "binary":
+            largest = change.abs().amax(dim=(1, 2))
+        else:
+            largest = (change.amax(dim=2) - change.amin(dim=2)).amax(dim=1)
+        largest = largest.clamp(min=torch.finfo(heads.dtype).tiny ** 0.5)
+        heads = heads - (torch.log1p(largest) / largest)[:, None, None] * step
+    return heads
+
+
+def accelerated_heads(problems: Problems, steps: int = ACCELERATED_STEPS) -> Tensor:
+    """Nesterov's accelerated steps for classes, with a bound of the Hessian in place of the Hessian.
+
+    ½ (I − 11ᵀ/K) ⊗ ZᵀZ is above the Hessian of K classes wherever it is taken (¼ ZᵀZ for two classes with one score).
+    Gradients add up to 0 over classes, where the first factor is the identity: one small matrix serves all classes and
+    all steps. Momentum starts again where it points uphill (O'Donoghue and Candès, 2015).
+    """
+    bound = (0.25 if problems.task == "binary" else 0.5) * _gram(problems)
+    bound = bound + torch.diag(2 * problems.ridge)
+    inverse = _solved(bound, torch.eye(bound.shape[-1], dtype=bound.dtype, device=bound.device).expand_as(bound))
+    heads = problems.design.new_zeros((*problems.design.shape[::2], problems.targets.shape[2]))
+    ahead, pace = heads, torch.ones_like(problems.share[:, 0])
+    for _ in range(steps):
+        gradient = _gradient(problems, ahead, predicted(problems.design @ ahead, problems.task))
+        moved = ahead - inverse @ gradient
+        uphill = (gradient * (moved - heads)).sum(dim=(1, 2)) > 0
+        next_pace = torch.where(uphill, 1.0, (1 + torch.sqrt(1 + 4 * pace**2)) / 2)
+        momentum = torch.where(uphill, 0.0, (pace - 1) / next_pace)
+        ahead = moved + momentum[:, None, None] * (moved - heads)
+        heads, pace = moved, next_pace
+    return heads
+
+
+def _gradient(problems: Problems, heads: Tensor, predictions: Tensor) -> Tensor:
+    """Xᵀ (f − y) of the counted rows, plus 2 ridge w."""
+    of_losses = problems.design.mT @ (problems.share[:, :, None] * (predictions - problems.targets))
+    return of_losses + 2 * problems.ridge[:, None] * heads
+
+
+def _gram(problems: Problems) -> Tensor:
+    return (problems.share[:, :, None] * problems.design).mT @ problems.design
+
+
+def _solved(left: Tensor, right: Tensor) -> Tensor:
+    """left⁻¹ right; not a number where there is no solution, instead of an error that would stop all other models."""
+    solution: Tensor = torch.linalg.solve_ex(left, right)[0]
+    return solution

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from invariscope.heads.torch_losses import checked_task, probabilities, target_columns
-from invariscope.objectives.objective import Batch, Named, objective
+from invariscope.objectives.objective import Batch, Named, Tensors, objective
 from invariscope.objectives.transported import RatioObjective, checked_log_densities
 
 SMALLEST_VARIANCE = 1e-4  # of classes: rare ones may be missing from a batch, and nothing is left to divide by
 
 
 def transport_gap_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
+    logits: Tensors,
+    targets: Tensors,
+    features: Tensors | None = None,
     *,
-    log_densities: Sequence[Tensor] | None = None,
+    log_densities: Tensors | None = None,
     floor: float = 0.05,
     debias: bool = True,
     task: str = "auto",
@@ -93,7 +90,6 @@ def _noise(weight: Tensor, residual: Tensor) -> Tensor:
 
 
 @objective("transport_gap")
-@dataclass(frozen=True)
 class TransportGap(RatioObjective):
     """Mean risk + weight · :func:`transport_gap_penalty`; ``floor`` and ``debias`` as there.
 

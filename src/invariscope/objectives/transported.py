@@ -12,7 +12,7 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
-from invariscope.objectives.objective import Objective
+from invariscope.objectives.objective import Objective, Tensors
 from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import Units
 from invariscope.rows.arrays import Array, Floats, Integers
@@ -59,7 +59,7 @@ def linear_scores(
     return _split(pooled_head(data, Target(task, values, classes))[1], rows)
 
 
-def checked_log_densities(log_densities: Sequence[Tensor] | None, logits: Sequence[Tensor]) -> list[Tensor]:
+def checked_log_densities(log_densities: Tensors | None, logits: Tensors) -> list[Tensor]:
     """Log densities without a gradient, or a sentence about what is wrong with them."""
     if log_densities is None:
         raise InputError("no log densities given: pass log_densities=, one (rows, environments) tensor for each")
@@ -71,10 +71,10 @@ def checked_log_densities(log_densities: Sequence[Tensor] | None, logits: Sequen
             raise InputError(
                 f"log densities have shape {tuple(densities.shape)}: give {len(scores)} rows by {count} environments"
             )
-    log_densities = [torch.as_tensor(densities) for densities in log_densities]  # numpy, as log_densities_of gives it
-    # where an environment has no density at all, a very small one keeps differences defined
+    # numpy, as log_densities_of gives it, or torch; where an environment has no density at all, a very small one keeps
+    # differences defined
     return [
-        densities.detach().to(scores.dtype).clamp(min=-1e30)
+        torch.as_tensor(densities).detach().to(scores.dtype).clamp(min=-1e30)
         for scores, densities in zip(logits, log_densities, strict=True)
     ]
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from invariscope.heads.torch_losses import checked_task, risks
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 
-def vrex_penalty(
-    logits: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor] | None = None,
-    *,
-    task: str = "auto",
-) -> Tensor:
+def vrex_penalty(logits: Tensors, targets: Tensors, features: Tensors | None = None, *, task: str = "auto") -> Tensor:
     """Variance of the environments' risks, (1/E) Σ_e (R_e − R̄)².
 
     What it cannot tell: where the noise of the target differs between environments, the invariant predictor has
@@ -34,7 +25,6 @@ def vrex_penalty(
 
 
 @objective("vrex")
-@dataclass(frozen=True)
 class VREx(Objective):
     """Mean risk + weight · variance of the environments' risks: :func:`vrex_penalty`."""
 

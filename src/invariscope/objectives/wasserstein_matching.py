@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
@@ -13,16 +11,16 @@ from torch import Tensor
 from invariscope.errors import InputError
 from invariscope.heads.torch_losses import checked_task, target_columns
 from invariscope.objectives.adversaries import gradient_only
-from invariscope.objectives.features import checked_features, squared_distances
-from invariscope.objectives.objective import Batch, Named, Objective, objective
+from invariscope.objectives.mmd import squared_distances
+from invariscope.objectives.objective import Batch, Named, Objective, Tensors, checked_features, objective
 
 SMALLEST_ENTROPY = 1e-12  # where all rows are one point there is no mean cost to be relative to
 
 
 def wasserstein_matching_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
+    logits: Tensors | None,
+    targets: Tensors | None,
+    features: Tensors,
     *,
     task: str = "auto",
     conditional: bool = True,
@@ -90,11 +88,7 @@ def wasserstein_matching_penalty(
 
 
 def _classes(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor] | None,
-    features: Sequence[Tensor],
-    task: str,
-    conditional: bool,
+    logits: Tensors | None, targets: Tensors | None, features: Tensors, task: str, conditional: bool
 ) -> list[Tensor]:
     """How much every row belongs to every class, (n_e, classes): one class of all rows where there are none."""
     if conditional and (logits is None or targets is None):
@@ -136,7 +130,6 @@ def transport_cost(
 
 
 @objective("wasserstein_matching")
-@dataclass(frozen=True)
 class WassersteinMatching(Objective):
     """Mean risk + weight · :func:`wasserstein_matching_penalty`, ``conditional`` on the class or not.
 

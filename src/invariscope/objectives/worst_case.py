@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,9 +17,9 @@ BASE = "base."  # in names of the memory
 
 
 def worst_case_penalty(
-    logits: Sequence[Tensor] | None,
-    targets: Sequence[Tensor],
-    features: Sequence[Tensor],
+    logits: Tensors | None,
+    targets: Tensors,
+    features: Tensors,
     *,
     head: Any,
     task: str = "auto",
@@ -87,7 +85,6 @@ def worst_loss(
 
 
 @objective("worst_case")
-@dataclass(frozen=True)
 class WorstCase(Objective):
     """Another objective + weight · mean loss where the batch would be worst: :func:`worst_case_penalty`.
 
@@ -181,11 +178,11 @@ class WorstCase(Objective):
         return torch.where(counted > 0, mean, self._square(batch))
 
     def _square(self, batch: Batch) -> Tensor:
-        head, rows = self._head(batch), torch.cat(batch.features)
+        head, rows = self._head(batch), torch.cat(list(batch.features))
         return squared_unit(head, rows, _joined(batch.targets, batch.task, head, rows), batch.task)
 
     def _worst(self, batch: Batch, square: Tensor) -> Tensor:
-        head, rows = self._head(batch), torch.cat(batch.features)
+        head, rows = self._head(batch), torch.cat(list(batch.features))
         values = _joined(batch.targets, batch.task, head, rows)
         search = Search(self.iterations, self.bisections)
         return worst_loss(head, rows, values, batch.task, self.fraction**2 * square, search)
@@ -199,7 +196,7 @@ class WorstCase(Objective):
         return batch.head
 
 
-def _joined(targets: Sequence[Tensor], task: str, head: FeatureHead, rows: Tensor) -> Tensor:
+def _joined(targets: Tensors, task: str, head: FeatureHead, rows: Tensor) -> Tensor:
     """Targets of all environments as floats: (n,), or probabilities (n, K)."""
     values = torch.cat(list(targets))
     if task != "multiclass":
@@ -212,7 +209,7 @@ def _of_base(memory: Named) -> Named:
     return {name.removeprefix(BASE): value for name, value in memory.items() if name.startswith(BASE)}
 
 
-def _check_features(targets: Sequence[Tensor], features: Sequence[Tensor]) -> None:
+def _check_features(targets: Tensors, features: Tensors) -> None:
     if isinstance(features, Tensor) or not features or not all(isinstance(part, Tensor) for part in features):
         raise InputError("features must be a list of torch tensors, one for every environment")
     for rows, values in zip(features, targets, strict=False):

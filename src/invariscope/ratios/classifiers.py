@@ -103,7 +103,6 @@ def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
     from sklearn.base import clone
     from sklearn.utils.validation import has_fit_parameter
 
-    options = {}
     if rows.weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise InputError(
             f"{type(classifier).__name__} cannot be fitted with weights: leave them out, or repeat the rows instead"
@@ -112,8 +111,7 @@ def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
     models, unseen = [], np.empty((len(rows.X), rows.environments))
     for k in range(FOLDS):
         out = fold == k
-        if rows.weight is not None:
-            options = {"sample_weight": rows.weight[~out]}
+        options = {} if rows.weight is None else {"sample_weight": rows.weight[~out]}
         with _few_threads(len(rows.X)):
             model = clone(classifier).fit(rows.X[~out], codes[~out], **options)
         if "n_jobs" in model.get_params():  # threads add up a forest's votes in any order: not twice the same

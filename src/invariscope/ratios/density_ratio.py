@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,14 +10,26 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Fit, GroupedRows, Units, grouped_rows
-from invariscope.ratios.estimators import estimator_of
+from invariscope.ratios.estimator import Estimator, Fit, GroupedRows, Units, grouped_rows
 from invariscope.ratios.overlap import overlap_of, remarks
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, whole
 from invariscope.rows.tables import matrix_of
+
+#: name → module and function
+ESTIMATORS = {
+    "logistic": ("invariscope.ratios.logistic", "fit_logistic"),
+    "gaussian": ("invariscope.ratios.gaussian", "fit_gaussian"),
+    "mlp": ("invariscope.ratios.classifiers", "fit_mlp"),
+    "forest": ("invariscope.ratios.classifiers", "fit_forest"),
+    "boosting": ("invariscope.ratios.classifiers", "fit_boosting"),
+    "ulsif": ("invariscope.ratios.least_squares", "fit_ulsif"),
+    "rulsif": ("invariscope.ratios.least_squares", "fit_rulsif"),
+    "kliep": ("invariscope.ratios.kliep", "fit_kliep"),
+    "kmm": ("invariscope.ratios.least_squares", "fit_kmm"),
+}
 
 
 @dataclass(frozen=True)
@@ -149,6 +162,22 @@ def ratio_for(
         scores = fit.log_densities(units.apply(data.X))
         scores[np.asarray(data.weight) > 0] = seen
     return _judged(data, scores, units, fit, data.columns)
+
+
+def estimator_of(estimator: Any) -> Estimator:
+    """The estimator of a name, or one made of a scikit-learn classifier."""
+    if isinstance(estimator, str):
+        if estimator not in ESTIMATORS:
+            raise InputError(
+                f'density ratio estimator "{estimator}" is unknown: there are {", ".join(ESTIMATORS)}, '
+                "or pass a scikit-learn classifier"
+            )
+        module, function = ESTIMATORS[estimator]
+        fit: Estimator = getattr(importlib.import_module(module), function)
+        return fit
+    from invariscope.ratios.classifiers import classifier_estimator
+
+    return classifier_estimator(estimator)
 
 
 def _judged(data: Environments, scores: Floats, units: Units, fit: Fit, columns: tuple[str, ...]) -> DensityRatio:

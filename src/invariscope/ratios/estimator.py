@@ -71,28 +71,23 @@ class Fit(Protocol):
     @property
     def description(self) -> str:
         """What was fitted, in words."""
-        ...
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks for the user, whole sentences."""
-        ...
 
     @property
     def held_out(self) -> Floats | None:
         """Log densities at the rows it was fitted on, each by a fit that did not see it; ``None`` if all were seen."""
-        ...
 
     def log_densities(self, X: Floats) -> Floats:
         """log p_e(x) up to a term common to all environments, (n, E), for rows in the units of :class:`GroupedRows`.
 
         Corrected for the environments' sizes: adding rows to an environment does not move its column.
         """
-        ...
 
     def again(self, rows: GroupedRows) -> Fit:
         """The same choices (basis, bandwidth, penalty, ...) fitted to other rows: folds, bootstrap, shuffles."""
-        ...
 
 
 Estimator = Callable[[GroupedRows, np.random.Generator], Fit]

@@ -32,19 +32,15 @@ class GaussianFit:
         return out
 
     def again(self, rows: GroupedRows) -> GaussianFit:
-        return _fitted(rows)
+        return fit_gaussian(rows)
 
 
-def fit_gaussian(rows: GroupedRows, rng: np.random.Generator) -> GaussianFit:
+def fit_gaussian(rows: GroupedRows, rng: np.random.Generator | None = None) -> GaussianFit:
     """Means and covariances by environment: exact if every environment is normal, and wrong in the tails if not.
 
     Covariances are shrunk towards that of all environments as if it had been seen on d + 1 further rows, so that an
-    environment with few rows has one at all.
+    environment with few rows has one at all. Nothing in it is random.
     """
-    return _fitted(rows)
-
-
-def _fitted(rows: GroupedRows) -> GaussianFit:
     d = rows.X.shape[1]
     means, scatters = np.empty((rows.environments, d)), np.empty((rows.environments, d, d))
     for e in range(rows.environments):

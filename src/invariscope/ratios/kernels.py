@@ -188,10 +188,13 @@ Chooser = Callable[[list[tuple[Sample, Sample]], Floats], tuple[float, float]]
 
 @dataclass(frozen=True)
 class KernelFit:
-    """Ratios of all environments to one of them. ``alpha``: they are relative ratios p_e / (α p_e + (1 − α) p_ref)."""
+    """Ratios of all environments to one of them. ``alpha``: they are relative ratios p_e / (α p_e + (1 − α) p_ref).
+
+    ``expansions`` are those of all environments but the reference, by their numbers.
+    """
 
     reference: int
-    expansions: tuple[Expansion | None, ...]
+    expansions: dict[int, Expansion]
     solver: Solver
     description: str
     alpha: float = 0.0
@@ -199,29 +202,25 @@ class KernelFit:
     held_out: Floats | None = None
 
     def log_densities(self, X: Floats) -> Floats:
-        out = np.zeros((len(X), len(self.expansions)))
+        out = np.zeros((len(X), len(self.expansions) + 1))
 
         def evaluate(rows: slice) -> None:
-            for block, (environment, expansion) in itertools.product(blocks_in(rows), enumerate(self.expansions)):
-                if expansion is not None:
-                    ratio = expansion.bumps.features(X[block]) @ expansion.coefficients
-                    out[block, environment] = np.log(np.maximum(absolute(ratio, self.alpha), SMALLEST))
+            for block, (environment, expansion) in itertools.product(blocks_in(rows), self.expansions.items()):
+                ratio = expansion.bumps.features(X[block]) @ expansion.coefficients
+                out[block, environment] = np.log(np.maximum(absolute(ratio, self.alpha), SMALLEST))
 
         run_over_rows(evaluate, len(X))
         return out
 
     def again(self, rows: GroupedRows) -> KernelFit:
         reference = Sample.of(rows, self.reference)
-        expansions: list[Expansion | None] = []
-        for environment, old in enumerate(self.expansions):
-            if old is None:
-                expansions.append(None)
-                continue
+        expansions = {}
+        for environment, old in self.expansions.items():
             own = Sample.of(rows, environment)
             # bumps on these rows: on rows held out from them, they would give away which environment those are from
             bumps = Bumps(centres_of(own, np.random.default_rng(0)), old.bumps.width)
-            expansions.append(Expansion(bumps, old.penalty, self.solver(own, reference, bumps, old.penalty)))
-        return replace(self, expansions=tuple(expansions))
+            expansions[environment] = Expansion(bumps, old.penalty, self.solver(own, reference, bumps, old.penalty))
+        return replace(self, expansions=expansions)
 
 
 def absolute(ratio: Floats, alpha: float) -> Floats:
@@ -236,34 +235,22 @@ def absolute(ratio: Floats, alpha: float) -> Floats:
     return np.asarray((1.0 - alpha) * bounded / (1.0 - alpha * bounded))
 
 
+@one_blas_thread()  # many small matrices; passes over all rows have threads of their own
 def fit_kernels(
     rows: GroupedRows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float = 0.0
 ) -> KernelFit:
     """Choose width and penalty for every environment on some of its rows, then fit on all of them."""
-    with one_blas_thread():  # many small matrices; passes over all rows have threads of their own
-        return _fit(rows, name, choose, solve, rng, alpha)
-
-
-def _fit(
-    rows: GroupedRows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float
-) -> KernelFit:
     number = widest(rows)
-    reference = Sample.of(rows, number)
-    expansions: list[Expansion | None] = []
-    apart = 0
-    for environment in range(rows.environments):
-        if environment == number:
-            expansions.append(None)
-            continue
+    reference, expansions, apart = Sample.of(rows, number), {}, 0
+    for environment in (each for each in range(rows.environments) if each != number):
         sample = Sample.of(rows, environment)
         centres = centres_of(sample, rng)
         some, others = sample.thinned(CHOICE_ROWS, rng), reference.thinned(CHOICE_ROWS, rng)
         width, penalty = choose(paired_folds(some, others, rng), centres)
         bumps = Bumps(centres, width)
-        expansion = Expansion(bumps, penalty, solve(sample, reference, bumps, penalty))
-        expansions.append(expansion)
-        apart += lies_apart(expansion, some, others, alpha)
-    widths = [expansion.bumps.width for expansion in expansions if expansion is not None]
+        expansions[environment] = Expansion(bumps, penalty, solve(sample, reference, bumps, penalty))
+        apart += lies_apart(expansions[environment], some, others, alpha)
+    widths = [expansion.bumps.width for expansion in expansions.values()]
     description = (
         f"{name}: ratios to the environment of the widest spread, each a sum of at most {CENTRES} Gaussian bumps "
         f"({', '.join(f'{width:.2g}' for width in sorted({min(widths), max(widths)}))} spreads wide)"
@@ -279,7 +266,7 @@ def _fit(
             f"{apart} of {rows.environments} environments hardly overlap with the one of the widest spread, to which "
             "they are all compared: their density ratios are at the limit of what rows can tell.",
         )
-    return KernelFit(number, tuple(expansions), solve, description, alpha, notes)
+    return KernelFit(number, expansions, solve, description, alpha, notes)
 
 
 def lies_apart(expansion: Expansion, own: Sample, reference: Sample, alpha: float) -> bool:

@@ -50,20 +50,14 @@ def fit_logistic(rows: GroupedRows, rng: np.random.Generator) -> LogisticFit:
     A linear basis sees shifts of the mean but not of the spread, so richer ones (squares, second order, splines) are
     tried, and the one that gives unseen rows the smallest log-loss is taken, with the ridge that suits it.
     """
-    basis, ridge, start = _choose(rows)
-    return _fitted(rows, basis, ridge, start)
+    few = _at_most(rows, ROWS_TO_CHOOSE)
+    best = _with_best_ridge(_with_best_basis(few, folds_by_content(few.X, few.offsets, FOLDS)))
+    return _fitted(rows, best.basis, best.ridge, best.model)
 
 
 def _fitted(rows: GroupedRows, basis: Basis, ridge: float, start: Multinomial | None) -> LogisticFit:
     model = fit_multinomial(Expansion(basis, rows.X), rows.offsets, rows.weight, ridge, start)
     return LogisticFit(basis, model, ridge, rows.totals)
-
-
-def _choose(rows: GroupedRows) -> tuple[Basis, float, Multinomial | None]:
-    """Basis and ridge of the lowest log-loss on unseen rows, up to chance, and a fit to start from."""
-    few = _at_most(rows, ROWS_TO_CHOOSE)
-    best = _with_best_ridge(_with_best_basis(few, folds_by_content(few.X, few.offsets, FOLDS)))
-    return best.basis, best.ridge, best.model
 
 
 def _with_best_basis(few: GroupedRows, fold: Integers) -> _Trial:

@@ -18,9 +18,8 @@ from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
 from invariscope.rows.arrays import Array
 from invariscope.training.checkpoint import Checkpoint, fingerprint
-from invariscope.training.program import Parts, Program
+from invariscope.training.program import Parts, Program, Supply, mixed
 from invariscope.training.schedule import Schedule
-from invariscope.training.supply import Supply, mixed
 
 SMALL_STEP = 1e7  # rows × parameters
 TABLES = ("parameters", "buffers", "adversary", "memory", "best", "last")  # of the state: tensors by their names

@@ -19,9 +19,8 @@ from invariscope.objectives.objective import Named, Objective
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Booleans, Floats
 from invariscope.training.loop import Loop, Settings
-from invariscope.training.program import Program
+from invariscope.training.program import Program, Supply
 from invariscope.training.rows import Rows
-from invariscope.training.supply import Supply
 from invariscope.training.train import adversary_of, checked_seed, checked_width, prepared
 
 

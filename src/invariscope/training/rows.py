@@ -122,7 +122,7 @@ class Rows:
             trained_on.append(torch.as_tensor(np.sort(order[count:])))
         return self.take(trained_on), self.take(held_out)
 
-    def take(self, where: Sequence[Tensor]) -> Rows:
+    def take(self, where: Tensors) -> Rows:
         """The rows of an index for every environment."""
         inputs, targets = taken(self.inputs, where, self.stacked), taken(self.targets, where, self.stacked)
         return replace(self, inputs=inputs, targets=targets)
@@ -134,7 +134,7 @@ class Rows:
         return inputs, [values.double().numpy() for values in targets]
 
 
-def taken(values: Tensors, where: Sequence[Tensor], stacked: bool) -> Tensors:
+def taken(values: Tensors, where: Tensors, stacked: bool) -> Tensors:
     """Rows by their places, (b,) or one such row of places per replicate (R, b)."""
     chosen = []
     for tensor, places in zip(values, where, strict=True):

@@ -18,9 +18,8 @@ from invariscope.progress import Say
 from invariscope.rows.arrays import Array
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.loop import Loop, Settings
-from invariscope.training.program import Program
+from invariscope.training.program import Program, Supply, generator_of
 from invariscope.training.rows import Rows
-from invariscope.training.supply import Supply, generator_of
 
 BEFORE_THE_FIRST_STEP = 2**32 - 1  # random numbers of no step, and not those a network starts from
 
