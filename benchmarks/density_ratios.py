@@ -105,7 +105,7 @@ PEERS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 def available() -> list[str]:
     """Our estimators whose module is there."""
     return [
-        name for name, (module, _) in ESTIMATORS.items() if importlib.util.find_spec(f"invariscope.ratios.{module}")
+        name for name, (module, _) in ESTIMATORS.items() if importlib.util.find_spec(module)
     ]
 
 
