@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from invariscope.heads.linear_algebra import spectrum
+from invariscope.heads.linear_algebra import NEWTON_TOLERANCE, newton, spectrum
 from invariscope.heads.linear_head import LinearHead
 from invariscope.heads.losses import loss_of, score_rows
-from invariscope.heads.newton import NEWTON_TOLERANCE, newton
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
