@@ -8,19 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.auditing.audited_heads import heads_of_model
-from invariscope.auditing.predictions import of_baseline, of_model, of_scores
-from invariscope.auditing.subject import Subject, subject_of, too_wide
-from invariscope.criteria.material import (
-    KINDS,
-    NEEDS,
-    Have,
-    Material,
-    Missing,
-    Network,
-    Predictions,
-    fittable,
-)
+from invariscope.auditing.subject import Subject, heads_of_model, of_baseline, of_model, of_scores, subject_of, too_wide
+from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing, Network, Predictions, fittable
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
