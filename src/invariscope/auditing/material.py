@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,9 +47,9 @@ def gather(
     X, y, env = _in_memory(X, y, env)
     split_model = None if model is None else split(model, rows=X)
     Z, columns = _represented(split_model, X, env)
-    standard = _standardised(Z, weight)
+    values, centre, scale = _standardised(Z, weight)
     representation = Environments(
-        standard.values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
+        values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
     )
     target, split_model = _targeted(representation, split_model, X, task)
     learned = split_model is not None and _learned(representation.columns, X)
@@ -69,7 +68,7 @@ def gather(
         head, predictions = _fitted_head(representation, target, needs)
         trained_head: Have[LinearHead] = Missing("no model was given")
     else:
-        trained_head, head = heads_of_model(split_model, target, standard.centre, standard.scale)
+        trained_head, head = heads_of_model(split_model, target, centre, scale)
     inputs, why_not_inputs = _inputs(X, split_model, compared, target, needs)
     material = Material(
         representation=representation,
@@ -115,16 +114,11 @@ def _refuse_missing_inputs(X: Any, env: Any) -> None:
     Environments(values, None, env, columns=columns)
 
 
-@dataclass(frozen=True)
-class _Standardised:
-    """Columns in units of their own spread: the influence index depends on units, and mixed ones hide columns."""
+def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
+    """Columns in units of their own spread, what was taken off them, and what they were divided by.
 
-    values: Floats
-    centre: Floats
-    scale: Floats
-
-
-def _standardised(Z: Array, weight: Any) -> _Standardised:
+    The influence index depends on units, and mixed ones hide columns.
+    """
     values = np.asarray(Z, dtype=np.float64)
     share = None if weight is None else np.asarray(weight, dtype=np.float64)
     if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
@@ -135,7 +129,7 @@ def _standardised(Z: Array, weight: Any) -> _Standardised:
         scale = np.sqrt(np.average(standard**2, axis=0, weights=share))
     centre = np.where(np.isfinite(centre), centre, 0.0)
     scale = np.where(np.isfinite(scale) & (scale > 1e-12 * np.abs(centre)), scale, 1.0)
-    return _Standardised(standard / scale, centre, scale)
+    return standard / scale, centre, scale
 
 
 def _short_names(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,14 +161,10 @@ def _refuse_unknown_classes(data: Environments, split_model: Split) -> None:
     if len(absent) > 20:
         return  # numbers, not classes: refused as such
     if absent:
+        remedy = "" if split_model.network is None else "; to name a network's outputs: iv.split(model, classes=[...])"
         raise InputError(
             f'target "{data.target_name}" has class "{absent[0]}", which the model does not know: it was fitted on '
-            f"{', '.join(map(str, split_model.classes))}"
-            + (
-                "; to name a network's outputs: iv.split(model, classes=[...])"
-                if split_model.network is not None
-                else ""
-            )
+            f"{', '.join(map(str, split_model.classes))}{remedy}"
         )
 
 
@@ -203,7 +193,7 @@ def _compared(
     if narrow.shape[1] >= representation.X.shape[1]:
         return representation
     columns = split_model.by_predictions().columns(X, narrow)
-    return representation.with_matrix(_standardised(narrow, weight).values, columns)
+    return representation.with_matrix(_standardised(narrow, weight)[0], columns)
 
 
 def _own_heads(compared: Environments, target: Target) -> Have[Environments]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.record import AuditedData
 from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
@@ -29,28 +30,33 @@ ROWS_PER_WEIGHT = {"numbers": 2, "classes": 5}
 class Subject:
     """What is audited; ``learned`` columns are made by the model, not by the user."""
 
-    model: str
-    representation: str
-    columns: tuple[str, ...]
+    data: AuditedData
     learned: bool
     notes: tuple[str, ...]
 
 
 def subject_of(split_model: Split | None, material: Material, learned: bool, why_not_inputs: str) -> Subject:
     """The words for what was gathered; ``why_not_inputs`` says why density ratios do not look at the inputs."""
-    narrowed = material.compared is not material.representation
+    rows, narrowed = material.representation, material.compared is not material.representation
     notes = []
     if narrowed and not isinstance(material.own_heads, Missing):
-        notes.append(_narrowed(material.representation, material.compared, material.target))
+        notes.append(_narrowed(rows, material.compared, material.target))
     if why_not_inputs:
         notes.append(f"DRIC and overlap are measured on the representation: {why_not_inputs}")
-    return Subject(
-        model="linear head fitted on the columns" if split_model is None else split_model.description,
-        representation=_level(split_model, narrowed),
+    data = AuditedData(
+        rows=len(rows.X),
+        labels=rows.labels,
+        sizes=tuple(rows.sizes.tolist()),
         columns=material.compared.columns,
-        learned=learned,
-        notes=(*notes, *_notes_on_head(split_model, material, learned)),
+        task=material.task,
+        classes=rows.classes or (),
+        target_name=rows.target_name,
+        env_name=rows.env_name,
+        representation=_level(split_model, narrowed),
+        head=f"linear head, {'squared loss' if material.task == 'regression' else 'log-loss'}",
+        model="linear head fitted on the columns" if split_model is None else split_model.description,
     )
+    return Subject(data, learned, (*notes, *_notes_on_head(split_model, material, learned)))
 
 
 def too_wide(data: Environments, target: Target) -> bool:
@@ -154,15 +160,11 @@ def heads_of_model(
     split_model: Split, target: Target, centre: Floats, scale: Floats
 ) -> tuple[Have[LinearHead], Have[LinearHead]]:
     """The last step of the model, and the linear map from its representation to its predictions."""
-    trained = split_model.head
-    if trained is not None:
-        head = rescaled(ordered(trained, split_model, target), centre, scale)
-        return head, head
-    not_linear = Missing("the last step is not linear")
-    if split_model.level == "prediction" and split_model.probabilistic:
-        return not_linear, rescaled(ordered(as_they_are(split_model, target), split_model, target), centre, scale)
-    why = not_linear.reason if split_model.predicts else "none was given"
-    return Missing(why), Missing(f"needs a linear head; {why}")
+    trained, why = split_model.head, "the last step is not linear" if split_model.predicts else "none was given"
+    if trained is None and not (split_model.level == "prediction" and split_model.probabilistic):
+        return Missing(why), Missing(f"needs a linear head; {why}")
+    head = rescaled(ordered(trained or as_they_are(split_model, target), split_model, target), centre, scale)
+    return Missing(why) if trained is None else head, head
 
 
 def ordered(head: LinearHead, parts: Split, target: Target) -> LinearHead:

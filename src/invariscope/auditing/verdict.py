@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -223,6 +224,11 @@ def _next(
         f"Next: this speaks for the {plural(env_name)} in the data; collect more, and different ones, before you "
         "rely on it elsewhere."
     )
+
+
+def overlap_in(results: Mapping[str, Any]) -> Overlap | None:
+    """Overlap of the inputs, as DRIC needs it, or else of the representation; ``None`` without density ratios."""
+    return next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None)
 
 
 def _apart(overlap: Overlap | None, env_name: str) -> str:

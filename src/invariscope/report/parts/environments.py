@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
+from invariscope.auditing.verdict import overlap_in
 from invariscope.report.charts.interval_bars import Axis, axis_of, bar, ticks_above
 from invariscope.report.markup import Figure, escaped, name_head, note, section, small, table
 from invariscope.report.parts.left_out import why_without
-from invariscope.results import Estimate, Overlap
+from invariscope.results import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ class EnvironmentTable:
 
 def environment_rows(audit: Audit) -> tuple[EnvironmentRow, ...]:
     """One row per environment, in the order of the user's labels."""
-    regret, overlap, risks = audit.results.get("regret"), overlap_of(audit), _risks(audit)
+    regret, overlap, risks = audit.results.get("regret"), overlap_in(audit.results), _risks(audit)
     calibration = _per_environment(audit, "calibration_variance")
     regrets = _per_environment(audit, "regret")
     shared = {} if regret is None else dict(zip(regret.labels, regret.shared_loss.tolist(), strict=True))
@@ -117,7 +118,7 @@ def environments(audit: Audit) -> EnvironmentTable:
         loss="shared head" if has_regret else "model's loss" if _risks(audit) else "",
         has_regret=has_regret,
         has_calibration="calibration_variance" in audit.results,
-        has_overlap=overlap_of(audit) is not None,
+        has_overlap=overlap_in(audit.results) is not None,
         finding=_finding(audit, rows),
         reasons=_reasons(audit, rows),
     )
@@ -141,7 +142,7 @@ def frame(audit: Audit) -> pd.DataFrame:
     }
     if "calibration_variance" in audit.results:
         columns["ece"] = [r.ece.value for r in rows]
-    if overlap_of(audit) is not None:
+    if overlap_in(audit.results) is not None:
         columns["overlap"] = [r.overlap for r in rows]
     return pd.DataFrame(columns)
 
@@ -161,11 +162,6 @@ def standing(estimate: Estimate, margin: float) -> str:
 def worst_first(rows: Sequence[EnvironmentRow]) -> tuple[EnvironmentRow, ...]:
     """Largest regret first; environments without one last, in their own order."""
     return tuple(sorted(rows, key=lambda r: -r.regret.value if math.isfinite(r.regret.value) else math.inf))
-
-
-def overlap_of(audit: Audit) -> Overlap | None:
-    """Overlap of the inputs, as DRIC needs it, or else of the representation; ``None`` without density ratios."""
-    return next((audit.results[name].overlap for name in ("dric", "transport_gap") if name in audit.results), None)
 
 
 def _per_environment(audit: Audit, name: str) -> Mapping[Hashable, Estimate]:
