@@ -106,14 +106,13 @@ def fit_shared(
     loss = loss_of(target)
     if target.task == "regression":
         moments = moments_of(data, target, folds)
-        parts = [moments.without(fold) for fold in range(folds)] if folds > 1 else [moments.total]
+        seen = moments.without_each if folds > 1 else moments.total
         # θ = (Σ_e a_e Σ z zᵀ)⁺ Σ_e a_e Σ z y
-        hessian = np.stack([np.einsum("e,epq->pq", environment_weight, part.hessian) for part in parts])
-        cross = np.stack([environment_weight @ part.cross for part in parts])
-        theta = np.einsum("fpq,fq->fp", spectrum(hessian).inverse(), cross)
-        theta[:, 0] += moments.centre
-        stack = np.repeat(theta[:, None], len(data), axis=1)
-        return _evaluate_from_moments(data, target, stack if folds > 1 else stack[0])
+        hessian = np.einsum("e,...epq->...pq", environment_weight, seen.hessian)
+        cross = np.einsum("e,...ep->...p", environment_weight, seen.cross)
+        theta = np.einsum("...pq,...q->...p", spectrum(hessian).inverse(), cross)
+        theta[..., 0] += moments.centre
+        return _evaluate_from_moments(data, target, np.repeat(theta[..., None, :], len(data), axis=-2))
     if start is None:
         start = np.zeros(loss.n_scores * data.blocks.width)
     first = np.tile(start, (len(data), 1))
@@ -222,16 +221,10 @@ def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:
-    folds = theta.shape[0] if theta.ndim == 3 else 1
-    moments = moments_of(data, target, folds)
-    if theta.ndim == 3:
-        parts = [moments.without(fold) for fold in range(folds)]
-        gram = np.stack([part.gram for part in parts])
-    else:
-        gram = moments.total.gram
-    hessian, cross, centred = gram[..., :-1, :-1], gram[..., :-1, -1], _about(theta, moments.centre)
-    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross  # Σ z (zᵀθ − y)
-    return Heads(theta, 0.5 * _squares(gram, centred), gradient, hessian)
+    moments = moments_of(data, target, len(theta) if theta.ndim == 3 else 1)
+    seen, centred = moments.without_each if theta.ndim == 3 else moments.total, _about(theta, moments.centre)
+    gradient = np.einsum("...pq,...q->...p", seen.hessian, centred) - seen.cross  # Σ z (zᵀθ − y)
+    return Heads(theta, 0.5 * _squares(seen.gram, centred), gradient, seen.hessian)
 
 
 def _about(theta: Floats, centre: float) -> Floats:

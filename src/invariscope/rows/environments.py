@@ -90,7 +90,7 @@ class Environments:
     def _hold(self, matrix: Array, columns: tuple[str, ...]) -> None:
         """Columns of numbers, in the user's row order, as what is known of every row."""
         self.columns = columns
-        self.blocks = Blocks.of(self._grouped(matrix), self.offsets)
+        self.blocks = Blocks.of(self._grouped(matrix))
         self.X: Array = self.blocks.matrix
         self._refuse_missing()
 
