@@ -12,7 +12,7 @@ from invariscope.auditing.record import AuditedData
 from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
-from invariscope.heads.linear_head import LinearHead
+from invariscope.heads.linear_head import LinearHead, probabilities_of
 from invariscope.models.adapters import split
 from invariscope.models.outputs import checked_predictions
 from invariscope.models.splits import Split
@@ -150,9 +150,7 @@ def _kind(target: Target) -> str:
 
 def _linked(scores: Floats, target: Target) -> Floats:
     """Scores as numbers (n,) or probabilities (n, K)."""
-    if target.task == "regression":
-        return scores[:, 0]
-    return LinearHead(np.eye(scores.shape[1]), np.zeros(scores.shape[1])).probabilities(scores)
+    return scores[:, 0] if target.task == "regression" else probabilities_of(scores)
 
 
 # --- its head ---------------------------------------------------------------------------------------------------------

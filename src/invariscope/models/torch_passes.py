@@ -43,6 +43,11 @@ class Logits(nn.Module):
         """The layer whose inputs are the representation."""
         return self.module.get_submodule(self.layer)
 
+    @property
+    def ends_linearly(self) -> bool:
+        """Whether the layer is the last one, and plainly linear."""
+        return self.final and is_linear(self.top)
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (n, K)."""
         return self.both(inputs)[0]
@@ -170,8 +175,8 @@ class Passes:
 
     def logits(self, X: Any) -> tuple[Array, str]:
         """Logits (n, K), and the link behind them: "softmax", "sigmoid", ... or an empty text."""
-        parts = [(logits, link) for logits, _, link in self._over(X, self._seen)]
-        return np.concatenate([logits for logits, _ in parts]), parts[0][1]
+        logits, _, links = zip(*self._over(X, self._seen), strict=True)
+        return np.concatenate(logits), links[0]
 
     def trial(self, X: Any) -> tuple[Array, Array, str]:
         """Logits, features and link of the first two rows."""
@@ -194,7 +199,7 @@ class Passes:
         if behind is None:
             raise self._not_last(inputs)
         link = behind or self.network.ending
-        if not link and not (self.network.final and is_linear(self.network.top)) and _sum_to_one(scores):
+        if not link and not self.network.ends_linearly and _sum_to_one(scores):
             link, scores = "softmax", unlinked(scores, "softmax")
         else:
             scores = unlinked(scores, self.network.ending)
