@@ -86,7 +86,7 @@ def fit_own(data: Environments, target: Target) -> Heads:
         theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)  # (Σ z zᵀ)⁺ Σ z y
         theta[:, 0] += total.centre
         return _evaluate_from_moments(data, target, theta)
-    return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)), None)
+    return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)))
 
 
 def fit_shared(
@@ -113,12 +113,11 @@ def fit_shared(
         theta = np.einsum("...pq,...q->...p", spectrum(hessian).inverse(), cross)
         theta[..., 0] += moments.centre
         return _evaluate_from_moments(data, target, np.repeat(theta[..., None, :], len(data), axis=-2))
-    if start is None:
-        start = np.zeros(loss.n_scores * data.blocks.width)
-    first = np.tile(start, (len(data), 1))
-    return _fit_by_newton(
-        data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance
-    )
+    first = np.zeros(loss.n_scores * data.blocks.width) if start is None else start
+    heads = _fit_by_newton(data, target, np.tile(first, (folds, 1)), environment_weight, tolerance)
+    if folds > 1:
+        return heads
+    return Heads(heads.theta[0], heads.loss[0], heads.gradient[0], heads.hessian[0], heads.converged)
 
 
 def pooled_head(data: Environments, target: Target) -> tuple[LinearHead, Floats]:
@@ -184,33 +183,25 @@ def theta_of(data: Environments, weight: Floats, bias: Floats) -> Floats:
 def _fit_by_newton(
     data: Environments,
     target: Target,
-    theta: Floats,
-    environment_weight: Floats | None,
+    start: Floats,
+    environment_weight: Floats | None = None,
     tolerance: float = NEWTON_TOLERANCE,
 ) -> Heads:
-    """Newton steps with halving: independent heads per environment, or shared heads if weights are given."""
+    """Newton steps with halving from ``start``: a head of its own for each environment (E, P), or, if weights are
+    given, one for each fold (F, P) that all environments share."""
+    heads = Heads(start, *(np.empty(0),) * 3)
 
-    heads = Heads(theta, *(np.empty(0),) * 3)
+    def combined(sums: Floats) -> Floats:  # over environments, where they share a head
+        return sums if environment_weight is None else np.tensordot(environment_weight, sums, axes=(0, 1))
 
-    def combined(sums: Floats) -> Floats:  # over environments for shared heads: one problem per fold or one in all
-        if environment_weight is None:
-            return sums
-        axis = 1 if theta.ndim == 3 else 0
-        total = np.tensordot(environment_weight, sums, axes=(0, axis))
-        return total if theta.ndim == 3 else total[None]
-
-    def spread(steps: Floats) -> Floats:  # one row per problem, back to the shape of theta
-        if environment_weight is None:
-            return steps
-        return np.repeat(steps[:, None], len(data), axis=1).reshape(theta.shape)
-
-    def problems(parameters: Floats) -> tuple[Floats, Floats, Floats]:
+    def problems(theta: Floats) -> tuple[Floats, Floats, Floats]:
         nonlocal heads
-        heads = evaluate(data, target, spread(parameters))
+        shared = environment_weight is not None
+        heads = evaluate(data, target, np.repeat(theta[:, None], len(data), axis=1) if shared else theta)
         return combined(heads.loss), combined(heads.gradient), combined(heads.hessian)
 
-    floor = 1e-2 * SEPARATED * combined(data.rows if theta.ndim == 2 else np.tile(data.rows, (len(theta), 1)))
-    start = theta if environment_weight is None else theta.reshape(len(floor), len(data), -1)[:, 0]
+    rows = data.rows if environment_weight is None else np.tile(data.rows, (len(start), 1))
+    floor = 1e-2 * SEPARATED * combined(rows)
     _, converged = newton(problems, _newton_step, start, floor=floor, tolerance=tolerance)
     return replace(heads, converged=converged)
 
