@@ -167,13 +167,9 @@ def _who(regret: RegretResult) -> str:
 
 
 def _about_what(regret: RegretResult, state: str, target_name: str) -> list[str]:
-    if state not in (NOT_INVARIANT, NEGLIGIBLE):
-        return []
-    names = driving_columns(regret, 3)
-    if not names:
-        return []
+    names = driving_columns(regret, 3) if state in (NOT_INVARIANT, NEGLIGIBLE) else ()
     words = [f"the overall level of {target_name}" if name == regret.columns[-1] else name for name in names]
-    return [f"They disagree mostly about {' · '.join(words)}."]
+    return [f"They disagree mostly about {' · '.join(words)}."] if words else []
 
 
 def driving_columns(regret: RegretResult, count: int) -> tuple[str, ...]:
