@@ -249,10 +249,8 @@ def score_covariances(
         for block, design in data.blocks.designs(rows):
             scores = design @ head.T
             residual = loss.residual(scores, target.values[block])
-            if data.weight is not None:
-                sums["gradient"] += ((residual * data.weight[block][:, None]).T @ design).ravel()
-            else:
-                sums["gradient"] += (residual.T @ design).ravel()
+            weighted = residual if data.weight is None else residual * data.weight[block][:, None]
+            sums["gradient"] += (weighted.T @ design).ravel()
             if factor is not None:
                 leverage, _ = loss.leverage(factor[environment], design, scores, residual)
                 residual /= np.sqrt(1.0 - capped(leverage))[:, None]

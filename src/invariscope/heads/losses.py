@@ -49,6 +49,7 @@ class Loss(Protocol):
 
     def curved(self, scores: Floats, along: Floats) -> Floats:
         """C times directions ``along`` (n, r, n_scores)."""
+        return np.asarray(np.einsum("nkj,nrj->nrk", self.curvature(scores), along))
 
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
         """Sum over rows of C ⊗ rows rowsᵀ: the Hessian, (n_scores p, n_scores p)."""
@@ -56,6 +57,8 @@ class Loss(Protocol):
     def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
         """With ``factor @ factor.T`` = inverse Hessian: the mean leverage per free score of every row, and the
         squared length ‖factorᵀ g‖² of its gradient g. Both (n,)."""
+        norms = _squared_norms(rows, factor)  # ‖factorᵀ z‖², where C is a number; with several classes it is not
+        return self.curvature(scores)[:, 0, 0] * norms, (residual**2).sum(axis=1) * norms
 
 
 class SquaredLoss(Loss):
@@ -86,10 +89,6 @@ class SquaredLoss(Loss):
         gram = weighted_gram(rows, weight)
         return gram if self.n_scores == 1 else np.asarray(np.kron(np.eye(self.n_scores), gram), dtype=np.float64)
 
-    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
-        norms = _squared_norms(rows, factor)
-        return norms, (residual**2).sum(axis=1) * norms
-
 
 class LogisticLoss(Loss):
     """log(1 + e^s) − y s, for y in {0, 1}."""
@@ -111,16 +110,9 @@ class LogisticLoss(Loss):
         curvature = p * (1.0 - p)
         yield (0, 0), curvature, curvature * (2.0 + scores[:, 0] * (1.0 - 2.0 * p))
 
-    def curved(self, scores: Floats, along: Floats) -> Floats:
-        return np.asarray(self.curvature(scores) * along)
-
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
         curvature = self.curvature(scores)[:, 0, 0]
         return weighted_gram(rows, curvature if weight is None else curvature * weight)
-
-    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
-        norms = _squared_norms(rows, factor)
-        return self.curvature(scores)[:, 0, 0] * norms, residual[:, 0] ** 2 * norms
 
 
 class SoftmaxLoss(Loss):
