@@ -146,17 +146,10 @@ def link_between(scores: Any, output: Any) -> str | None:
     if before.shape != after.shape:
         return None
     loose = 1e-2 if output.element_size() < 4 else 1e-4
-    candidates: dict[str, Callable[[], Tensor]] = {
-        "": lambda: before,
-        "softmax": lambda: before.softmax(1),
-        "log-softmax": lambda: before.log_softmax(1),
-        "sigmoid": before.sigmoid,
-    }
-    if before.shape[1] == 1:
-        del candidates["softmax"], candidates["log-softmax"]
-    for name, values in candidates.items():
-        if torch.allclose(values(), after, rtol=loose, atol=loose * 1e-2, equal_nan=True):
-            return name
+    links: list[nn.Module] = [nn.Identity(), nn.Softmax(1), nn.LogSoftmax(1), nn.Sigmoid()]
+    for link in links if before.shape[1] > 1 else (links[0], links[-1]):
+        if torch.allclose(link(before), after, rtol=loose, atol=loose * 1e-2, equal_nan=True):
+            return LINKS.get(type(link), "")
     return None
 
 
