@@ -111,10 +111,11 @@ def environment_rows(audit: Audit) -> tuple[EnvironmentRow, ...]:
 
 def environments(audit: Audit) -> EnvironmentTable:
     """The table of environments, as page and terminal show it."""
-    rows = worst_first(environment_rows(audit))
+    # environments without a regret last, in their own order
+    rows = sorted(environment_rows(audit), key=lambda r: -r.regret.value if math.isfinite(r.regret.value) else math.inf)
     has_regret = "regret" in audit.results
     return EnvironmentTable(
-        rows=rows,
+        rows=tuple(rows),
         loss="shared head" if has_regret else "model's loss" if _risks(audit) else "",
         has_regret=has_regret,
         has_calibration="calibration_variance" in audit.results,
@@ -157,11 +158,6 @@ def standing(estimate: Estimate, margin: float) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return "unknown"
     return "over" if low > margin else "under" if high < margin else "open"
-
-
-def worst_first(rows: Sequence[EnvironmentRow]) -> tuple[EnvironmentRow, ...]:
-    """Largest regret first; environments without one last, in their own order."""
-    return tuple(sorted(rows, key=lambda r: -r.regret.value if math.isfinite(r.regret.value) else math.inf))
 
 
 def _per_environment(audit: Audit, name: str) -> Mapping[Hashable, Estimate]:
