@@ -111,10 +111,13 @@ class Audit:
         return write_atomically(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report: one self-contained page that opens offline and prints."""
+        """Write the report: one self-contained page that opens offline and prints.
+
+        An older page stays whole until the new one is complete.
+        """
         from invariscope.report import html
 
-        return html.write(self, path)
+        return write_atomically(path, html.render(self))
 
     def _repr_html_(self) -> str:
         from invariscope.report import html

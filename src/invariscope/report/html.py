@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
-from invariscope.files import write_atomically
 from invariscope.report.charts.bars import bars, histogram
 from invariscope.report.charts.curves import from_inputs, main_curve, side_by_side
 from invariscope.report.charts.heat_maps import gaps, matrix, overlaps
@@ -66,11 +63,6 @@ def fragment(audit: Audit) -> str:
     body = _top(audit) + banner.markup(audit, figure) + environments.markup(audit, figure)
     style, _, _ = style_sheet().partition(PAGE_ONLY)
     return f'<div class="invariscope"><style>\n{style}</style><div class="sheet">\n{body}</div></div>\n'
-
-
-def write(audit: Audit, path: str | os.PathLike[str]) -> Path:
-    """Write the page to ``path``; an older page stays whole until the new one is complete."""
-    return write_atomically(path, render(audit))
 
 
 def figure(name: str, numbers: Any, caption: str, **options: Any) -> str:

@@ -126,8 +126,7 @@ def environments(audit: Audit) -> EnvironmentTable:
 
 
 def frame(audit: Audit) -> pd.DataFrame:
-    """One row per environment, with the user's own labels; losses and regrets are NaN where the audit has none, and
-    further columns exist where it has their numbers."""
+    """One row per environment, as :meth:`~invariscope.Audit.frame` says."""
     import pandas as pd
 
     rows = environment_rows(audit)
