@@ -97,22 +97,21 @@ class Split:
         predict, _ = _as_function(predict, "predict")
         columns = names if columns is None else columns
         level = level or ("prediction" if represent is None else "representation")
-        for field, value in {
-            "head": head,
-            "task": task,
-            "classes": None if classes is None else tuple(classes),
-            "level": level,
-            "description": name or f"{level} given by hand",
-            "probabilistic": probabilistic,
-            "top": top,
-            "network": network,
-            "trained_with": trained_with or TrainedWith(),
-            "_of_task": of_task,
-            "_represent": represent,
-            "_predict": predict,
-            "_columns": columns if columns is None or callable(columns) else tuple(map(str, columns)),
-        }.items():
-            object.__setattr__(self, field, value)
+        self.__dict__.update(  # a frozen class sets its own attributes this way
+            head=head,
+            task=task,
+            classes=None if classes is None else tuple(classes),
+            level=level,
+            description=name or f"{level} given by hand",
+            probabilistic=probabilistic,
+            top=top,
+            network=network,
+            trained_with=trained_with or TrainedWith(),
+            _of_task=of_task,
+            _represent=represent,
+            _predict=predict,
+            _columns=columns if columns is None or callable(columns) else tuple(map(str, columns)),
+        )
 
     @property
     def predicts(self) -> bool:

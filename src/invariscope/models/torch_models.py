@@ -189,7 +189,7 @@ def _by_last_linear(passes: Passes, module: nn.Module, rows: Any) -> Logits:
     candidates = linear_layers(module)
     last = candidates[0] if candidates else None
     if candidates and rows is not None:
-        last = replace(passes, network=Logits(module, "", final=False)).last_among(rows, candidates)
+        last = passes.last_among(rows, candidates)
     if last is None:
         end = "has no nn.Linear" if not candidates else "does not end with an nn.Linear"
         raise InputError(
