@@ -79,11 +79,10 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
 
 def fit_own(data: Environments, target: Target) -> Heads:
     """The best head of every environment by itself."""
-    refuse_out_of_range(data, target)
     loss = loss_of(target)
     if target.task == "regression":
         total = moments_of(data, target).total
-        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)  # (Σ z zᵀ)⁺ Σ z y
+        theta = _solved(total.hessian, total.cross)  # (Σ z zᵀ)⁺ Σ z y
         theta[:, 0] += total.centre
         return _evaluate_from_moments(data, target, theta)
     return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)))
@@ -102,7 +101,6 @@ def fit_shared(
 
     With ``folds`` > 1, as many heads as folds, each fitted without one of them, all in the same passes.
     """
-    refuse_out_of_range(data, target)
     loss = loss_of(target)
     if target.task == "regression":
         moments = moments_of(data, target, folds)
@@ -110,7 +108,7 @@ def fit_shared(
         # θ = (Σ_e a_e Σ z zᵀ)⁺ Σ_e a_e Σ z y
         hessian = np.einsum("e,...epq->...pq", environment_weight, seen.hessian)
         cross = np.einsum("e,...ep->...p", environment_weight, seen.cross)
-        theta = np.einsum("...pq,...q->...p", spectrum(hessian).inverse(), cross)
+        theta = _solved(hessian, cross)
         theta[..., 0] += moments.centre
         return _evaluate_from_moments(data, target, np.repeat(theta[..., None, :], len(data), axis=-2))
     first = np.zeros(loss.n_scores * data.blocks.width) if start is None else start
@@ -202,13 +200,13 @@ def _fit_by_newton(
 
     rows = data.rows if environment_weight is None else np.tile(data.rows, (len(start), 1))
     floor = 1e-2 * SEPARATED * combined(rows)
-    _, converged = newton(problems, _newton_step, start, floor=floor, tolerance=tolerance)
+    _, converged = newton(problems, _solved, start, floor=floor, tolerance=tolerance)
     return replace(heads, converged=converged)
 
 
-def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
+def _solved(hessian: Floats, gradient: Floats) -> Floats:
     """H⁺ g of every problem."""
-    return np.asarray(np.einsum("kpq,kq->kp", spectrum(hessian).inverse(), gradient))
+    return np.asarray(np.einsum("...pq,...q->...p", spectrum(hessian).inverse(), gradient))
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:
