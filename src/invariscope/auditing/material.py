@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.auditing.subject import Subject, heads_of_model, of_baseline, of_model, of_scores, subject_of, too_wide
+from invariscope.auditing.subject import (
+    Subject,
+    heads_of_model,
+    of_baseline,
+    of_columns,
+    of_model,
+    subject_of,
+    too_wide,
+)
 from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing, Network, Predictions, fittable
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
-from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.adapters import split
 from invariscope.models.outputs import comes_from, numbered, own_names
@@ -65,7 +72,8 @@ def gather(
 
     # all that cannot be had is known by now; only from here on heads are fitted
     if split_model is None:
-        head, predictions = _fitted_head(representation, target, needs)
+        wanted = {"head", "predictions", *KINDS} & {*needs}
+        head, predictions = of_columns(representation, target) if wanted else (NOT_ASKED_FOR, NOT_ASKED_FOR)
         trained_head: Have[LinearHead] = Missing("no model was given")
     else:
         trained_head, head = heads_of_model(split_model, target, centre, scale)
@@ -222,15 +230,3 @@ def _inputs(
         return compared.with_matrix(X), ""
     except InputError as error:
         return compared, f"the inputs are not all usable numbers ({str(error).partition('. ')[0]})."
-
-
-# --- what is fitted ---------------------------------------------------------------------------------------------------
-def _fitted_head(
-    data: Environments, target: Target, needs: Collection[str]
-) -> tuple[Have[LinearHead], Have[Predictions]]:
-    """Without a model: the linear head of all rows, environments pooled, and its predictions."""
-    rows = fittable(data, target) if {"head", "predictions", *KINDS} & {*needs} else NOT_ASKED_FOR
-    if isinstance(rows, Missing):
-        return rows, rows
-    head, scores = pooled_head(rows, target)
-    return head, of_scores(scores, rows, target)

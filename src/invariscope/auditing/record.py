@@ -97,8 +97,7 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON."""
         return {
-            "verdict": {"state": self.state, "headline": self.headline, "sentences": list(self.sentences)}
-            | {"algorithm": self.algorithm},
+            "verdict": {part: plain(getattr(self, part)) for part in ("state", "headline", "sentences", "algorithm")},
             "results": {name: result.to_dict() for name, result in self.results.items()},
             "left_out": dict(self.left_out),
             "notes": list(self.notes),

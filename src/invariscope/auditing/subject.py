@@ -122,9 +122,13 @@ def of_model(
     return Predictions(data.with_matrix(values), kind)
 
 
-def of_scores(scores: Floats, data: Environments, target: Target) -> Predictions:
-    """The predictions that scores (n, n_scores) of a linear head, in the stored row order, stand for."""
-    return Predictions(data.with_matrix(data.original(_linked(scores, target))), _kind(target))
+def of_columns(data: Environments, target: Target) -> tuple[Have[LinearHead], Have[Predictions]]:
+    """Without a model: the linear head of all rows, environments pooled, and its predictions."""
+    rows = fittable(data, target)
+    if isinstance(rows, Missing):
+        return rows, rows
+    head, scores = pooled_head(rows, target)
+    return head, Predictions(rows.with_matrix(rows.original(_linked(scores, target))), _kind(target))
 
 
 def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> Have[Floats]:
@@ -149,7 +153,7 @@ def _kind(target: Target) -> str:
 
 
 def _linked(scores: Floats, target: Target) -> Floats:
-    """Scores as numbers (n,) or probabilities (n, K)."""
+    """Scores (n, n_scores) of a linear head as numbers (n,) or probabilities (n, K)."""
     return scores[:, 0] if target.task == "regression" else probabilities_of(scores)
 
 
