@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import TaskID
 
 Say = Callable[[str], None]
@@ -17,25 +18,17 @@ Show = Callable[[str, int, int], None]
 @contextmanager
 def reporting(progress: bool | Say) -> Iterator[Say]:
     """A function that takes a few words on what comes next: shown live on a terminal, handed on, or dropped."""
-    if callable(progress):
-        yield progress
+    console = _terminal(progress)
+    if console is None:
+        yield progress if callable(progress) else lambda words: None
         return
-    if not progress:
-        yield lambda words: None
-        return
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda words: None
-        return
     with console.status("starting") as status:
         yield lambda words: status.update(Text(words))
 
 
-@contextmanager
-def receiving(progress: bool | Say) -> Iterator[Show]:
+def receiving(progress: bool | Say) -> AbstractContextManager[Show]:
     """A function that takes what comes in and its bytes so far: a bar on a terminal, the words handed on, or dropped.
 
     >>> said = []
@@ -46,15 +39,12 @@ def receiving(progress: bool | Say) -> Iterator[Show]:
     >>> said
     ['downloading a.zip', 'downloading the package b 1.0']
     """
-    with _bar(progress, _megabytes) as show:
-        yield show
+    return _bar(progress, _megabytes)
 
 
-@contextmanager
-def counting(progress: bool | Say) -> Iterator[Show]:
+def counting(progress: bool | Say) -> AbstractContextManager[Show]:
     """The same for steps in place of bytes."""
-    with _bar(progress, lambda done, total: f"{done:,} of {total:,}") as show:
-        yield show
+    return _bar(progress, lambda done, total: f"{done:,} of {total:,}")
 
 
 def _megabytes(arrived: int, total: int) -> str:
@@ -63,9 +53,20 @@ def _megabytes(arrived: int, total: int) -> str:
     return f"{arrived / 1e6:.1f} MB" if arrived else ""
 
 
+def _terminal(progress: bool | Say) -> Console | None:
+    """The terminal to draw on, if that is wanted and there is one."""
+    if callable(progress) or not progress:
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console if console.is_terminal else None
+
+
 @contextmanager
 def _bar(progress: bool | Say, size: Callable[[int, int], str]) -> Iterator[Show]:
-    if callable(progress) or not progress:
+    console = _terminal(progress)
+    if console is None:
         with reporting(progress) as say:
             last = ""
 
@@ -77,13 +78,8 @@ def _bar(progress: bool | Say, size: Callable[[int, int], str]) -> Iterator[Show
 
             yield hand_on
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda words, arrived, total: None
-        return
     said, so_far = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[size]}")
     with Progress(said, BarColumn(), so_far, TimeRemainingColumn(), console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}

@@ -59,7 +59,7 @@ def test_everything_is_there_for_a_linear_model(seed: int) -> None:
     assert material.compared is material.representation is material.own_heads
     assert material.head is material.trained_head
     assert material.representation.labels == ("a", "b", "c")
-    assert material.representation.columns == subject.columns == ("age", "income", "dose")
+    assert material.representation.columns == subject.data.columns == ("age", "income", "dose")
     assert have(material.inputs).columns == ("age", "income", "dose")
     assert subject.notes == ()
     assert not subject.learned
@@ -112,7 +112,7 @@ def test_a_pipeline_is_cut_before_its_last_step(seed: int) -> None:
     material, subject = gather(model, X, label, env)
     assert material.task == "binary"
     assert missing(material) == {"network"}
-    assert "Pipeline" in subject.model
+    assert "Pipeline" in subject.data.model
     np.testing.assert_allclose(probabilities(material), model.predict_proba(X))
     np.testing.assert_allclose(have(material.inputs).X, X.to_numpy()[np.argsort(env, kind="stable")])
     assert have(material.baseline).shape == (N, 2)

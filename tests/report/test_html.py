@@ -350,7 +350,7 @@ def test_fragment_is_scoped(audit: iv.Audit) -> None:
 def test_write_leaves_only_the_page(audit: iv.Audit, tmp_path: Path) -> None:
     path = tmp_path / "audit.html"
     path.write_text("older page")
-    assert html.write(audit, path) == path
+    assert audit.to_html(path) == path
     assert path.read_text(encoding="utf-8") == html.render(audit)
     assert os.listdir(tmp_path) == ["audit.html"]
 
@@ -365,7 +365,7 @@ def test_failed_write_keeps_the_older_page(audit: iv.Audit, tmp_path: Path, monk
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        html.write(audit, path)
+        audit.to_html(path)
     assert path.read_text() == "older page"
     assert os.listdir(tmp_path) == ["audit.html"]
 

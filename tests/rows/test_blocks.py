@@ -120,7 +120,7 @@ def test_designs_are_an_intercept_and_shifted_rows(dtype: type[np.generic], seed
     n = 2 * BLOCK_ROWS + 5
     matrix = np.random.default_rng(seed).normal(size=(n, 3)).astype(dtype)
     matrix[:, 2] += 1000
-    rows = Blocks.of(matrix, np.array([0, n]))
+    rows = Blocks.of(matrix)
     assert rows.width == 4
     assert abs(rows.shift[2] - 1000) < 1
     seen = []
@@ -138,7 +138,7 @@ def test_designs_are_an_intercept_and_shifted_rows(dtype: type[np.generic], seed
 def test_columns_far_from_zero_are_centred(mean: float, seed: int) -> None:
     noise = np.random.default_rng(seed).normal(size=(500, 1))
     matrix = np.hstack([mean + noise, noise])
-    rows = Blocks.of(matrix, np.array([0, 500]))
+    rows = Blocks.of(matrix)
     assert abs(rows.shift[0] - matrix[:, 0].mean()) <= 1e-15 * abs(mean) + 1e-12
     _, design = next(rows.designs(slice(0, 500)))
     assert np.abs(design[:, 1]).max() < 10
@@ -148,13 +148,13 @@ def test_columns_far_from_zero_are_centred(mean: float, seed: int) -> None:
 def test_columns_that_are_not_finite_are_found() -> None:
     matrix = np.ones((4, 5))
     matrix[1, 1], matrix[2, 3], matrix[3, 3], matrix[:, 4] = np.nan, np.inf, -np.inf, 1e308  # the last is finite
-    assert Blocks.of(matrix, np.array([0, 4])).columns_not_finite().tolist() == [1, 3]
+    assert Blocks.of(matrix).columns_not_finite().tolist() == [1, 3]
 
 
 def test_columns_out_of_range_are_found() -> None:
     sign = np.array([1.0, -1.0, 1.0, -1.0])
     matrix = np.column_stack([sign, 1e29 * sign, 1e31 * sign, 1e-29 * sign, 1e-31 * sign, 0 * sign, 1e31 + sign])
-    found = Blocks.of(matrix, np.array([0, 4])).columns_out_of_range
+    found = Blocks.of(matrix).columns_out_of_range
     assert found == {2: 1e31, 4: 1e-31, 6: 1e31}
     assert not out_of_range(0.0)
     assert out_of_range(np.inf)

@@ -53,8 +53,8 @@ def test_moments_equal_a_loop_over_rows(folds: int, weighted: bool, seed: int) -
     np.testing.assert_array_equal(found.cross, found.gram[..., :-1, -1])
     for fold in range(folds):
         kept = [k for k in range(folds) if k != fold]
-        np.testing.assert_allclose(found.without(fold).rows, rows[:, kept].sum(axis=1), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(found.without(fold).gram, gram[:, kept].sum(axis=1), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(found.without_each.rows[fold], rows[:, kept].sum(axis=1), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.without_each.gram[fold], gram[:, kept].sum(axis=1), rtol=1e-10, atol=1e-10)
 
 
 def test_folds_go_on_across_blocks(seed: int) -> None:
@@ -83,7 +83,7 @@ def test_moments_of_parts_add_up_to_the_whole(seed: int, cut: int, folds: int) -
     for chosen in (first, ~first):
         part = Environments(X[chosen], y[chosen], env[chosen], weight[chosen])
         # blocks, files and workers agree on one shift beforehand
-        part.blocks = Blocks(part.X, part.offsets, whole.blocks.shift, part.X.sum(axis=0))
+        part.blocks = Blocks(part.X, whole.blocks.shift, part.X.sum(axis=0))
         parts.append(moments_of(part, target_of(part, "regression"), folds).total)
     together = parts[0] + parts[1]
     expected = moments_of(whole, target_of(whole, "regression")).total
@@ -108,7 +108,7 @@ def test_weights_count_rows(seed: int) -> None:
     weight = np.random.default_rng(seed).integers(1, 4, 60)
     weighted = Environments(X, y, env, weight)
     repeated = Environments(*(np.repeat(part, weight, axis=0) for part in (X, y, env)))
-    repeated.blocks = Blocks(repeated.X, repeated.offsets, weighted.blocks.shift, repeated.X.sum(axis=0))
+    repeated.blocks = Blocks(repeated.X, weighted.blocks.shift, repeated.X.sum(axis=0))
     first = moments_of(weighted, target_of(weighted)).total.about(0.0)
     second = moments_of(repeated, target_of(repeated)).total.about(0.0)
     np.testing.assert_allclose(first.rows, second.rows, rtol=1e-13)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
 from invariscope.auditing.algorithm_needed import algorithm_needed
 from invariscope.auditing.material import gather
-from invariscope.auditing.record import Audit, AuditedData, Settings
+from invariscope.auditing.record import Audit, Settings
 from invariscope.auditing.run import chosen_criteria, run
-from invariscope.auditing.subject import Subject
-from invariscope.auditing.verdict import ALPHA, MARGIN, Verdict, verdict_of, verdict_without_regret
-from invariscope.criteria.material import AuditOptions, Material, Missing
+from invariscope.auditing.verdict import ALPHA, MARGIN, overlap_in, verdict_of, verdict_without_regret
+from invariscope.criteria.material import AuditOptions
 from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, estimator_of
@@ -97,14 +96,27 @@ def audit(
             needs={need for criterion in chosen for need in criterion.needs},
         )
         results, left_out = run(chosen, material, AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio), say)
-    verdict = _verdict(results, left_out, material, subject, margin, alpha)
+    data, trained_by = subject.data, material.trained_with.name
+    if "regret" in left_out:
+        verdict = verdict_without_regret(left_out["regret"].reason, len(data.labels), data.env_name)
+    else:
+        verdict = verdict_of(
+            results["regret"],
+            margin=margin,
+            alpha=alpha,
+            env_name=data.env_name,
+            target_name=data.target_name,
+            overlap=overlap_in(results),
+            learned=subject.learned,
+            trained_by=trained_by,
+        )
     return Audit(
         state=verdict.state,
         headline=verdict.headline,
         sentences=verdict.sentences,
         results=results,
         left_out={name: missing.reason for name, missing in left_out.items()},
-        data=_audited_data(material, subject),
+        data=data,
         settings=Settings(
             seed=seed,
             n_boot=n_boot,
@@ -121,50 +133,10 @@ def audit(
             verdict.state,
             alpha=alpha,
             margin=margin,
-            env_name=material.representation.env_name,
-            trained_by=material.trained_with.name,
+            env_name=data.env_name,
+            trained_by=trained_by,
         ),
         could_drop=left_out["regret"].environments if "regret" in left_out else (),
-    )
-
-
-def _verdict(
-    results: Mapping[str, Any],
-    left_out: Mapping[str, Missing],
-    material: Material,
-    subject: Subject,
-    margin: float,
-    alpha: float,
-) -> Verdict:
-    rows = material.representation
-    if "regret" in left_out:
-        return verdict_without_regret(left_out["regret"].reason, len(rows), rows.env_name)
-    return verdict_of(
-        results["regret"],
-        margin=margin,
-        alpha=alpha,
-        env_name=rows.env_name,
-        target_name=rows.target_name,
-        overlap=next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None),
-        learned=subject.learned,
-        trained_by=material.trained_with.name,
-    )
-
-
-def _audited_data(material: Material, subject: Subject) -> AuditedData:
-    rows = material.representation
-    return AuditedData(
-        rows=len(rows.X),
-        labels=rows.labels,
-        sizes=tuple(int(n) for n in rows.sizes),
-        columns=subject.columns,
-        task=material.task,
-        classes=rows.classes or (),
-        target_name=rows.target_name,
-        env_name=rows.env_name,
-        representation=subject.representation,
-        head=f"linear head, {'squared loss' if material.task == 'regression' else 'log-loss'}",
-        model=subject.model,
     )
 
 

@@ -45,12 +45,11 @@ def parse(values: Sequence[str], n_boot: int) -> tuple[Condition, ...]:
     conditions = tuple(_condition(text.strip()) for value in values for text in value.split(","))
     smallest = 1 / (n_boot + 1)
     for condition in conditions:
-        if condition.quantity in ("p", "influence-p") and isinstance(condition.limit, float):
-            never = condition.limit <= smallest if condition.comparison == "<" else condition.limit < smallest
-            if condition.comparison in ("<", "<=") and never:
-                raise InputError(
-                    f"{condition} can never be met: with {n_boot} draws (n_boot) the smallest p is {smallest:.2g}"
-                )
+        asks_for_less = condition.quantity in ("p", "influence-p") and condition.comparison in ("<", "<=")
+        if asks_for_less and not NUMERIC[condition.comparison](smallest, condition.limit):
+            raise InputError(
+                f"{condition} can never be met: with {n_boot} draws (n_boot) the smallest p is {smallest:.2g}"
+            )
     return conditions
 
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from invariscope.auditing.audited_heads import heads_of_model
-from invariscope.auditing.predictions import of_baseline, of_model, of_scores
-from invariscope.auditing.subject import Subject, subject_of, too_wide
-from invariscope.criteria.material import (
-    KINDS,
-    NEEDS,
-    Have,
-    Material,
-    Missing,
-    Network,
-    Predictions,
-    fittable,
+from invariscope.auditing.subject import (
+    Subject,
+    heads_of_model,
+    of_baseline,
+    of_columns,
+    of_model,
+    subject_of,
+    too_wide,
 )
+from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing, Network, Predictions, fittable
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
-from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.adapters import split
 from invariscope.models.outputs import comes_from, numbered, own_names
@@ -59,9 +54,9 @@ def gather(
     X, y, env = _in_memory(X, y, env)
     split_model = None if model is None else split(model, rows=X)
     Z, columns = _represented(split_model, X, env)
-    standard = _standardised(Z, weight)
+    values, centre, scale = _standardised(Z, weight)
     representation = Environments(
-        standard.values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
+        values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
     )
     target, split_model = _targeted(representation, split_model, X, task)
     learned = split_model is not None and _learned(representation.columns, X)
@@ -77,10 +72,11 @@ def gather(
 
     # all that cannot be had is known by now; only from here on heads are fitted
     if split_model is None:
-        head, predictions = _fitted_head(representation, target, needs)
+        wanted = {"head", "predictions", *KINDS} & {*needs}
+        head, predictions = of_columns(representation, target) if wanted else (NOT_ASKED_FOR, NOT_ASKED_FOR)
         trained_head: Have[LinearHead] = Missing("no model was given")
     else:
-        trained_head, head = heads_of_model(split_model, target, standard.centre, standard.scale)
+        trained_head, head = heads_of_model(split_model, target, centre, scale)
     inputs, why_not_inputs = _inputs(X, split_model, compared, target, needs)
     material = Material(
         representation=representation,
@@ -126,16 +122,11 @@ def _refuse_missing_inputs(X: Any, env: Any) -> None:
     Environments(values, None, env, columns=columns)
 
 
-@dataclass(frozen=True)
-class _Standardised:
-    """Columns in units of their own spread: the influence index depends on units, and mixed ones hide columns."""
+def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
+    """Columns in units of their own spread, what was taken off them, and what they were divided by.
 
-    values: Floats
-    centre: Floats
-    scale: Floats
-
-
-def _standardised(Z: Array, weight: Any) -> _Standardised:
+    The influence index depends on units, and mixed ones hide columns.
+    """
     values = np.asarray(Z, dtype=np.float64)
     share = None if weight is None else np.asarray(weight, dtype=np.float64)
     if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
@@ -146,7 +137,7 @@ def _standardised(Z: Array, weight: Any) -> _Standardised:
         scale = np.sqrt(np.average(standard**2, axis=0, weights=share))
     centre = np.where(np.isfinite(centre), centre, 0.0)
     scale = np.where(np.isfinite(scale) & (scale > 1e-12 * np.abs(centre)), scale, 1.0)
-    return _Standardised(standard / scale, centre, scale)
+    return standard / scale, centre, scale
 
 
 def _short_names(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -178,14 +169,10 @@ def _refuse_unknown_classes(data: Environments, split_model: Split) -> None:
     if len(absent) > 20:
         return  # numbers, not classes: refused as such
     if absent:
+        remedy = "" if split_model.network is None else "; to name a network's outputs: iv.split(model, classes=[...])"
         raise InputError(
             f'target "{data.target_name}" has class "{absent[0]}", which the model does not know: it was fitted on '
-            f"{', '.join(map(str, split_model.classes))}"
-            + (
-                "; to name a network's outputs: iv.split(model, classes=[...])"
-                if split_model.network is not None
-                else ""
-            )
+            f"{', '.join(map(str, split_model.classes))}{remedy}"
         )
 
 
@@ -214,7 +201,7 @@ def _compared(
     if narrow.shape[1] >= representation.X.shape[1]:
         return representation
     columns = split_model.by_predictions().columns(X, narrow)
-    return representation.with_matrix(_standardised(narrow, weight).values, columns)
+    return representation.with_matrix(_standardised(narrow, weight)[0], columns)
 
 
 def _own_heads(compared: Environments, target: Target) -> Have[Environments]:
@@ -243,15 +230,3 @@ def _inputs(
         return compared.with_matrix(X), ""
     except InputError as error:
         return compared, f"the inputs are not all usable numbers ({str(error).partition('. ')[0]})."
-
-
-# --- what is fitted ---------------------------------------------------------------------------------------------------
-def _fitted_head(
-    data: Environments, target: Target, needs: Collection[str]
-) -> tuple[Have[LinearHead], Have[Predictions]]:
-    """Without a model: the linear head of all rows, environments pooled, and its predictions."""
-    rows = fittable(data, target) if {"head", "predictions", *KINDS} & {*needs} else NOT_ASKED_FOR
-    if isinstance(rows, Missing):
-        return rows, rows
-    head, scores = pooled_head(rows, target)
-    return head, of_scores(scores, rows, target)

@@ -97,8 +97,7 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON."""
         return {
-            "verdict": {"state": self.state, "headline": self.headline, "sentences": list(self.sentences)}
-            | {"algorithm": self.algorithm},
+            "verdict": {part: plain(getattr(self, part)) for part in ("state", "headline", "sentences", "algorithm")},
             "results": {name: result.to_dict() for name, result in self.results.items()},
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
@@ -111,10 +110,13 @@ class Audit:
         return write_atomically(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report: one self-contained page that opens offline and prints."""
+        """Write the report: one self-contained page that opens offline and prints.
+
+        An older page stays whole until the new one is complete.
+        """
         from invariscope.report import html
 
-        return html.write(self, path)
+        return write_atomically(path, html.render(self))
 
     def _repr_html_(self) -> str:
         from invariscope.report import html

@@ -1,17 +1,26 @@
-"""What is audited, in the words of the record: the model, the level it is looked at, and what to know about that."""
+"""The subject of an audit: a model's predictions and head as criteria want them, and its words in the record."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from invariscope import wording
-from invariscope.criteria.material import Material, Missing, fittable
+from invariscope.auditing.record import AuditedData
+from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable
+from invariscope.errors import InputError
+from invariscope.heads.fit import pooled_head
+from invariscope.heads.linear_head import LinearHead, probabilities_of
+from invariscope.models.adapters import split
+from invariscope.models.outputs import checked_predictions
 from invariscope.models.splits import Split
+from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 
+NO_PREDICTIONS = Missing("the model was given without its predictions")
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
 ROWS_PER_WEIGHT = {"numbers": 2, "classes": 5}
@@ -21,28 +30,33 @@ ROWS_PER_WEIGHT = {"numbers": 2, "classes": 5}
 class Subject:
     """What is audited; ``learned`` columns are made by the model, not by the user."""
 
-    model: str
-    representation: str
-    columns: tuple[str, ...]
+    data: AuditedData
     learned: bool
     notes: tuple[str, ...]
 
 
 def subject_of(split_model: Split | None, material: Material, learned: bool, why_not_inputs: str) -> Subject:
     """The words for what was gathered; ``why_not_inputs`` says why density ratios do not look at the inputs."""
-    narrowed = material.compared is not material.representation
+    rows, narrowed = material.representation, material.compared is not material.representation
     notes = []
     if narrowed and not isinstance(material.own_heads, Missing):
-        notes.append(_narrowed(material.representation, material.compared, material.target))
+        notes.append(_narrowed(rows, material.compared, material.target))
     if why_not_inputs:
         notes.append(f"DRIC and overlap are measured on the representation: {why_not_inputs}")
-    return Subject(
-        model="linear head fitted on the columns" if split_model is None else split_model.description,
-        representation=_level(split_model, narrowed),
+    data = AuditedData(
+        rows=len(rows.X),
+        labels=rows.labels,
+        sizes=tuple(rows.sizes.tolist()),
         columns=material.compared.columns,
-        learned=learned,
-        notes=(*notes, *_notes_on_head(split_model, material, learned)),
+        task=material.task,
+        classes=rows.classes or (),
+        target_name=rows.target_name,
+        env_name=rows.env_name,
+        representation=_level(split_model, narrowed),
+        head=f"linear head, {'squared loss' if material.task == 'regression' else 'log-loss'}",
+        model="linear head fitted on the columns" if split_model is None else split_model.description,
     )
+    return Subject(data, learned, (*notes, *_notes_on_head(split_model, material, learned)))
 
 
 def too_wide(data: Environments, target: Target) -> bool:
@@ -91,3 +105,90 @@ def _notes_on_head(split_model: Split | None, material: Material, learned: bool)
             "of the model itself.",
         )
     return ()
+
+
+# --- its predictions --------------------------------------------------------------------------------------------------
+def of_model(
+    split_model: Split, X: Any, data: Environments, target: Target, Z: Array | None = None
+) -> Have[Predictions]:
+    """The predictions of a model for the rows of ``data``; ``Z``, if it is known, spares a network a second pass."""
+    if not split_model.predicts:
+        return NO_PREDICTIONS
+    values = split_model.predict(X, Z)
+    unnamed = split_model.classes is None and (values.ndim == 2 or target.task == "multiclass")
+    if target.task != "regression" and not unnamed:  # what a criterion cannot use it refuses by itself
+        values = checked_predictions(values, task=target.task, classes=target.classes, columns=split_model.classes)
+    kind = _kind(target) if split_model.probabilistic else "votes"
+    return Predictions(data.with_matrix(values), kind)
+
+
+def of_columns(data: Environments, target: Target) -> tuple[Have[LinearHead], Have[Predictions]]:
+    """Without a model: the linear head of all rows, environments pooled, and its predictions."""
+    rows = fittable(data, target)
+    if isinstance(rows, Missing):
+        return rows, rows
+    head, scores = pooled_head(rows, target)
+    return head, Predictions(rows.with_matrix(rows.original(_linked(scores, target))), _kind(target))
+
+
+def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> Have[Floats]:
+    """Predictions of the baseline, in the user's row order: linear ERM on the inputs unless one is given."""
+    if baseline is None:
+        rows = fittable(inputs, target)
+        if isinstance(rows, Missing):
+            return Missing(f"needs a baseline: {rows.reason}")
+        return rows.original(_linked(pooled_head(rows, target)[1], target))
+    if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
+        split_baseline = split(baseline, rows=X).for_task(target.task)
+    else:
+        split_baseline = Split(predict=baseline, task=target.task)
+    predictions = of_model(split_baseline, X, inputs, target)
+    if isinstance(predictions, Missing):
+        raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")
+    return predictions.values
+
+
+def _kind(target: Target) -> str:
+    return "numbers" if target.task == "regression" else "probabilities"
+
+
+def _linked(scores: Floats, target: Target) -> Floats:
+    """Scores (n, n_scores) of a linear head as numbers (n,) or probabilities (n, K)."""
+    return scores[:, 0] if target.task == "regression" else probabilities_of(scores)
+
+
+# --- its head ---------------------------------------------------------------------------------------------------------
+def heads_of_model(
+    split_model: Split, target: Target, centre: Floats, scale: Floats
+) -> tuple[Have[LinearHead], Have[LinearHead]]:
+    """The last step of the model, and the linear map from its representation to its predictions."""
+    trained, why = split_model.head, "the last step is not linear" if split_model.predicts else "none was given"
+    if trained is None and not (split_model.level == "prediction" and split_model.probabilistic):
+        return Missing(why), Missing(f"needs a linear head; {why}")
+    head = rescaled(ordered(trained or as_they_are(split_model, target), split_model, target), centre, scale)
+    return Missing(why) if trained is None else head, head
+
+
+def ordered(head: LinearHead, parts: Split, target: Target) -> LinearHead:
+    """The model's head with its outputs in the order of the target's classes."""
+    if parts.classes is None or tuple(parts.classes) == tuple(target.classes) or not target.classes:
+        return head
+    if head.n_outputs == 1:  # the log-odds of the other class
+        return LinearHead(-head.weight, -head.bias)
+    if len(parts.classes) != head.n_outputs or any(label not in parts.classes for label in target.classes):
+        return head
+    order = [parts.classes.index(label) for label in target.classes]
+    return LinearHead(head.weight[order], head.bias[order])
+
+
+def as_they_are(parts: Split, target: Target) -> LinearHead:
+    """The head of a representation that holds the predictions: numbers, or log-odds, the last class being 0."""
+    count = len(parts.classes or target.classes)
+    if target.task == "regression" or count <= 2:
+        return LinearHead([[1.0]], 0.0)
+    return LinearHead(np.vstack([np.eye(count - 1), np.zeros(count - 1)]), np.zeros(count))
+
+
+def rescaled(head: LinearHead, centre: Floats, scale: Floats) -> LinearHead:
+    """The head for columns from which ``centre`` was taken and which were divided by ``scale``."""
+    return LinearHead(head.weight * scale, head.bias + head.weight @ centre)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -166,13 +167,9 @@ def _who(regret: RegretResult) -> str:
 
 
 def _about_what(regret: RegretResult, state: str, target_name: str) -> list[str]:
-    if state not in (NOT_INVARIANT, NEGLIGIBLE):
-        return []
-    names = driving_columns(regret, 3)
-    if not names:
-        return []
+    names = driving_columns(regret, 3) if state in (NOT_INVARIANT, NEGLIGIBLE) else ()
     words = [f"the overall level of {target_name}" if name == regret.columns[-1] else name for name in names]
-    return [f"They disagree mostly about {' · '.join(words)}."]
+    return [f"They disagree mostly about {' · '.join(words)}."] if words else []
 
 
 def driving_columns(regret: RegretResult, count: int) -> tuple[str, ...]:
@@ -223,6 +220,11 @@ def _next(
         f"Next: this speaks for the {plural(env_name)} in the data; collect more, and different ones, before you "
         "rely on it elsewhere."
     )
+
+
+def overlap_in(results: Mapping[str, Any]) -> Overlap | None:
+    """Overlap of the inputs, as DRIC needs it, or else of the representation; ``None`` without density ratios."""
+    return next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None)
 
 
 def _apart(overlap: Overlap | None, env_name: str) -> str:

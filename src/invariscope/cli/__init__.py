@@ -42,7 +42,5 @@ def main() -> None:
             stream.reconfigure(errors="replace")
 
 
-main.add_command(audit_command)
-main.add_command(datasets_command)
-main.add_command(demo_command)
-main.add_command(train_command)
+for command in (audit_command, datasets_command, demo_command, train_command):
+    main.add_command(command)

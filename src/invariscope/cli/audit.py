@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from invariscope.auditing import conditions
+from invariscope.auditing.audit import audit
+from invariscope.auditing.record import Audit
 from invariscope.cli.options import ENV, FILE, TARGET, TASK, reading_options
 from invariscope.errors import InputError
+from invariscope.models.files import load_model
+from invariscope.progress import reporting
 from invariscope.ratios.density_ratio import ESTIMATORS
-
-if TYPE_CHECKING:
-    from invariscope.auditing.record import Audit
-    from invariscope.reading import Dataset, ReadOptions
+from invariscope.reading import Dataset, ReadOptions
+from invariscope.reading.read import read_with
 
 CONDITION_MET = 1
 EPILOG = """\b
@@ -84,11 +89,8 @@ def audit_command(
     Without --model or --prediction, the columns are the representation (text as one column of 0 and 1 per level), and a
     linear head is fitted on them.
     """
-    from invariscope.auditing import conditions
-    from invariscope.cli import output
-    from invariscope.progress import reporting
+    from invariscope.cli import output  # here: these bring rich and pandas along
     from invariscope.reading.prediction_column import model_of_predictions
-    from invariscope.reading.read import read_with
 
     if model is not None and options.prediction is not None:
         raise InputError("--model and --prediction are two ways to give one model: leave one out")
@@ -118,16 +120,11 @@ def audit_command(
 
 def _loaded(path: Path, trust_pickle: bool, trust: tuple[str, ...]) -> Any:
     import invariscope.estimators  # noqa: F401  (it adds its own format to those that can be read)
-    from invariscope.models.files import load_model
 
     return load_model(path, trust_pickle=trust_pickle, trusted=trust)
 
 
 def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -> Audit:
-    import warnings
-    from dataclasses import replace
-
-    from invariscope.auditing.audit import audit
     from invariscope.reading.dropped_environments import remedy_for, with_remedy
 
     with warnings.catch_warnings(), with_remedy(rows.env, options):

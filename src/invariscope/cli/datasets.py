@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import click
+import numpy as np
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+from invariscope.datasets.catalogue import compare, entries, entry
+from invariscope.datasets.entry import Entry
+from invariscope.datasets.fetch import DataFile, locate_all, state_of
+from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 
-    from invariscope.datasets.entry import Entry
-    from invariscope.datasets.fetch import DataFile
-    from invariscope.reading.dataset import Dataset
-
+#: Titles of columns, none where they need none, and the cells of every row.
+Columns = tuple[Sequence[str], Sequence[Sequence[str]]]
 KINDS = {"table": "Tables", "images": "Images", "synthetic": "Made up, with a known truth"}
 #: Environments listed by `describe`.
 ROW_LIMIT = 20
@@ -29,16 +29,15 @@ def datasets_command() -> None:
 @datasets_command.command("list")
 def list_command() -> None:
     """List all data sets, and whether their files are on this machine."""
-    from rich.text import Text
+    from rich.text import Text  # here: --help need not wait for rich
 
-    from invariscope.cli.output import console
-    from invariscope.datasets.catalogue import entries
+    from invariscope.cli import output
 
     known = [(entry.kind, (entry.name, entry.title, _state(entry))) for entry in entries().values()]
-    shown = console()
+    shown = output.console()
     for kind, title in KINDS.items():
         shown.print(Text(title, "bold"))
-        shown.print(_grid((), (line for its_kind, line in known if its_kind == kind)))
+        shown.print(output.grid((), [line for its_kind, line in known if its_kind == kind]))
         shown.print()
     shown.print(Text("More on one of them: invariscope datasets describe NAME"))
 
@@ -48,10 +47,6 @@ def list_command() -> None:
 @click.option("--all", "everything", is_flag=True, help="Fetch every data set that can be fetched.")
 def fetch_command(names: tuple[str, ...], everything: bool) -> None:
     """Download the files of data sets into the cache, checked by their sha256."""
-    from invariscope.datasets.catalogue import entries, entry
-    from invariscope.datasets.fetch import locate_all
-    from invariscope.errors import InputError
-
     if everything == bool(names):
         raise InputError("name one data set or more, or say --all (`invariscope datasets list` shows the names)")
     chosen = [entry(name) for name in names] or list(entries().values())
@@ -69,21 +64,21 @@ def describe_command(name: str) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from invariscope.cli.output import console
-    from invariscope.datasets.catalogue import entry
+    from invariscope.cli import output
 
     chosen = entry(name)
     sections = list(_sections(chosen))  # whatever is wrong with the files is said before anything is printed
-    shown = console()
+    shown = output.console()
     shown.print(Text.assemble((chosen.name, "bold"), f": {chosen.title}"))
     shown.print(Text(f"In Python: iv.datasets.{chosen.name}{_options(chosen)}", "dim"))
     for heading, lines in sections:
         shown.print(Text(f"\n{heading}", "bold"))
         for line in lines:
-            shown.print(Padding(Text(line) if isinstance(line, str) else line, (0, 0, 0, 2), expand=False))
+            body = Text(line) if isinstance(line, str) else output.grid(*line)
+            shown.print(Padding(body, (0, 0, 0, 2), expand=False))
 
 
-def _sections(chosen: Entry) -> Iterable[tuple[str, list[RenderableType]]]:
+def _sections(chosen: Entry) -> Iterable[tuple[str, list[str | Columns]]]:
     """Headings, and what stands under each."""
     if _missing(chosen):
         yield "Rows", [f"Not on this machine. To get them: invariscope datasets fetch {chosen.name}"]
@@ -94,7 +89,7 @@ def _sections(chosen: Entry) -> Iterable[tuple[str, list[RenderableType]]]:
             yield "Published, and here", [_comparison(chosen, data)]
         for heading, texts in (("Choices made where the paper is silent", data.choices), ("Notes", data.notes)):
             if texts:
-                yield heading, [_grid((), (("-", text) for text in texts))]
+                yield heading, [((), [("-", text) for text in texts])]
         if data.truth:
             yield "Known truth", [", ".join(data.truth)]
     if chosen.files:
@@ -103,9 +98,7 @@ def _sections(chosen: Entry) -> Iterable[tuple[str, list[RenderableType]]]:
         yield "Reference", [chosen.reference, *([f"Licence: {chosen.licence}"] if chosen.licence else [])]
 
 
-def _environments(data: Dataset) -> Table:
-    import numpy as np
-
+def _environments(data: Dataset) -> Columns:
     labels, codes = np.unique(np.asarray(data.env), return_inverse=True)
     parts = {"rows": np.ones(len(data), bool)}
     if data.part is not None:
@@ -114,12 +107,10 @@ def _environments(data: Dataset) -> Table:
     rows = [(str(label), *(f"{count[k]:,}" for count in counts)) for k, label in enumerate(labels[:ROW_LIMIT])]
     if len(labels) > ROW_LIMIT:
         rows.append((f"... and {len(labels) - ROW_LIMIT} more", *("" for _ in counts)))
-    return _grid((data.env_name, *parts), rows)
+    return (data.env_name, *parts), rows
 
 
-def _comparison(chosen: Entry, data: Dataset) -> Table:
-    from invariscope.datasets.catalogue import compare
-
+def _comparison(chosen: Entry, data: Dataset) -> Columns:
     rows = []
     for compared in compare(chosen, data):
         number = compared.published
@@ -127,25 +118,19 @@ def _comparison(chosen: Entry, data: Dataset) -> Table:
         what = f"{number.what} ({options})" if options else number.what
         published, here = (f"{n:,}" if isinstance(n, int) else f"{n:.4f}" for n in (number.value, compared.here))
         rows.append((what, published, here, "" if compared.agrees else "differs", number.where))
-    return _grid(("", "published", "here", "", "where"), rows)
+    return ("", "published", "here", "", "where"), rows
 
 
-def _files(chosen: Entry) -> Table:
-    from invariscope.datasets.fetch import state_of
-
-    return _grid(
-        (),
-        (
-            (file.path, _size(file.size), state_of(file), " or ".join(source.label for source in file.sources))
-            for file in chosen.files
-        ),
-    )
+def _files(chosen: Entry) -> Columns:
+    rows = [
+        (file.path, _size(file.size), state_of(file), " or ".join(source.label for source in file.sources))
+        for file in chosen.files
+    ]
+    return (), rows
 
 
 def _state(chosen: Entry) -> str:
     """In a few words, whether the data are at hand."""
-    from invariscope.datasets.fetch import state_of
-
     missing = _missing(chosen)
     if missing:
         size = _size(sum(file.size for file in missing))
@@ -154,8 +139,6 @@ def _state(chosen: Entry) -> str:
 
 
 def _missing(chosen: Entry) -> list[DataFile]:
-    from invariscope.datasets.fetch import state_of
-
     return [file for file in chosen.files if state_of(file) == "to fetch"]
 
 
@@ -168,23 +151,3 @@ def _options(chosen: Entry) -> str:
     defaults = {p.name: repr(p.default) for p in inspect.signature(chosen.load).parameters.values()}
     shown = ", ".join(f"{name}={value if len(value) < 40 else '...'}" for name, value in defaults.items())
     return f"({shown})"
-
-
-def _grid(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """Columns side by side, under titles where there are any; numbers to the right."""
-    from rich.table import Table
-    from rich.text import Text
-
-    titles, lines = list(titles), [list(row) for row in rows]
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(titles))
-    for k in range(max(map(len, lines), default=len(titles))):
-        number = all(line[k].replace(",", "").replace(".", "").isdigit() for line in lines) and bool(lines)
-        grid.add_column(
-            titles[k] if k < len(titles) else "",
-            justify="right" if number else "left",
-            overflow="fold",
-            no_wrap=k == 0,  # a name is not broken; what is said of it is
-        )
-    for line in lines:
-        grid.add_row(*(Text(cell) for cell in line))
-    return grid

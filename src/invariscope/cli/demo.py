@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from invariscope.auditing.audit import audit
+from invariscope.progress import reporting
+
 if TYPE_CHECKING:
     from invariscope.datasets.demonstrations import Demonstration
 
@@ -19,8 +22,7 @@ if TYPE_CHECKING:
 @click.option("--offline", is_flag=True, help="Download nothing: use the digits that come with scikit-learn.")
 def demo_command(html: Path, offline: bool) -> None:
     """Audit a model on real data: bike rentals by season, trained on 2011, audited on 2012."""
-    from invariscope.cli import output
-    from invariscope.progress import reporting
+    from invariscope.cli import output  # here: it brings rich along
 
     output.check_places([("--html", html)])
     shown, remark = _demonstration(offline)  # a download shows its own progress
@@ -28,8 +30,6 @@ def demo_command(html: Path, offline: bool) -> None:
         click.echo(line)
     click.echo()
     with reporting(True) as say:
-        from invariscope.auditing.audit import audit
-
         audited = audit(
             shown.model, shown.X, shown.y, shown.env,
             progress=say, target_name=shown.target_name, env_name=shown.env_name,

@@ -9,12 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from invariscope.auditing.record import Audit
 from invariscope.errors import InputError
+from invariscope.files import write_atomically
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from invariscope.auditing.record import Audit
     from invariscope.estimators.estimator import InvariantEstimator
 
 #: Width of the table where there is no terminal to ask.
@@ -68,8 +71,6 @@ def check_model_place(out: Path, inputs: Sequence[Path | None]) -> None:
 
 def write_model(model: InvariantEstimator, out: Path) -> None:
     """Write a trained model, whole or not at all, in the format its name says."""
-    from invariscope.files import write_atomically
-
     try:
         match out.suffix.lower():
             case ".safetensors":
@@ -86,12 +87,26 @@ def write_model(model: InvariantEstimator, out: Path) -> None:
 
 def console() -> Console:
     """Where commands print: as wide as the terminal, or of a fixed width in pipes."""
-    from rich.console import Console
-
     terminal = Console(file=sys.stdout)
     if terminal.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return terminal
     return Console(file=sys.stdout, width=PIPE_WIDTH)
+
+
+def grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Columns side by side, under titles where there are any; numbers to the right."""
+    columns = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(titles))
+    for k in range(max(map(len, rows), default=len(titles))):
+        number = all(row[k].replace(",", "").replace(".", "").isdigit() for row in rows) and bool(rows)
+        columns.add_column(
+            titles[k] if k < len(titles) else "",
+            justify="right" if number else "left",
+            overflow="fold",
+            no_wrap=k == 0,  # a name is not broken; what is said of it is
+        )
+    for row in rows:
+        columns.add_row(*(Text(cell) for cell in row))
+    return columns
 
 
 def show(audit: Audit, html: Path | None, json: Path | None = None) -> None:

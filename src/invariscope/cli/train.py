@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from invariscope import wording
 from invariscope.cli.options import ENV, FILE, TARGET, TASK, reading_options
 from invariscope.errors import InputError
+from invariscope.progress import reporting
+from invariscope.reading import ReadOptions
+from invariscope.reading.read import read_with
+from invariscope.rows.arrays import Floats
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,8 +24,6 @@ if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
     from invariscope.estimators.table_training import Training
     from invariscope.objectives import Objective
-    from invariscope.reading import ReadOptions
-    from invariscope.rows.arrays import Floats
 
 # as in `invariscope.objectives.REGISTRY`, which would bring torch along
 OBJECTIVES = (
@@ -85,9 +89,7 @@ def train_command(
     from invariscope.cli import output
     from invariscope.estimators.networks import need_torch
     from invariscope.estimators.table_training import Training
-    from invariscope.progress import reporting
     from invariscope.reading.dropped_environments import with_remedy
-    from invariscope.reading.read import read_with
 
     start = time.perf_counter()
     output.check_model_place(out, [data])
@@ -137,8 +139,6 @@ def _shown(training: Training, model: InvariantEstimator, objective: Objective, 
     from rich.table import Table
     from rich.text import Text
 
-    from invariscope import wording
-
     data, layers = training.data, model.network_["hidden"]
     top = Table.grid(expand=True, padding=(0, 2))
     top.add_column(ratio=1)
@@ -168,8 +168,6 @@ def _table(training: Training, losses: Mapping[str, Floats]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from invariscope import wording
-
     data = training.data
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     grid.add_column(Text(wording.short(data.env_name, 24)), overflow="fold")
@@ -188,8 +186,6 @@ def _table(training: Training, losses: Mapping[str, Floats]) -> RenderableType:
 
 def _next_step(data: Path, out: Path, options: ReadOptions, task: str) -> str:
     """The command that audits the model on the same table, read in the same way."""
-    import shlex
-
     if out.suffix.lower() == ".onnx":
         return "Next: run it with onnxruntime; for `invariscope audit --model`, train with --out model.skops"
     spell = options.spell

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from invariscope.heads.linear_algebra import spectrum
+from invariscope.heads.linear_algebra import NEWTON_TOLERANCE, newton, spectrum
 from invariscope.heads.linear_head import LinearHead
 from invariscope.heads.losses import loss_of, score_rows
-from invariscope.heads.newton import NEWTON_TOLERANCE, newton
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
@@ -80,14 +79,13 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
 
 def fit_own(data: Environments, target: Target) -> Heads:
     """The best head of every environment by itself."""
-    refuse_out_of_range(data, target)
     loss = loss_of(target)
     if target.task == "regression":
         total = moments_of(data, target).total
-        theta = np.einsum("epq,eq->ep", spectrum(total.hessian).inverse(), total.cross)  # (Σ z zᵀ)⁺ Σ z y
+        theta = _solved(total.hessian, total.cross)  # (Σ z zᵀ)⁺ Σ z y
         theta[:, 0] += total.centre
         return _evaluate_from_moments(data, target, theta)
-    return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)), None)
+    return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)))
 
 
 def fit_shared(
@@ -103,24 +101,21 @@ def fit_shared(
 
     With ``folds`` > 1, as many heads as folds, each fitted without one of them, all in the same passes.
     """
-    refuse_out_of_range(data, target)
     loss = loss_of(target)
     if target.task == "regression":
         moments = moments_of(data, target, folds)
-        parts = [moments.without(fold) for fold in range(folds)] if folds > 1 else [moments.total]
+        seen = moments.without_each if folds > 1 else moments.total
         # θ = (Σ_e a_e Σ z zᵀ)⁺ Σ_e a_e Σ z y
-        hessian = np.stack([np.einsum("e,epq->pq", environment_weight, part.hessian) for part in parts])
-        cross = np.stack([environment_weight @ part.cross for part in parts])
-        theta = np.einsum("fpq,fq->fp", spectrum(hessian).inverse(), cross)
-        theta[:, 0] += moments.centre
-        stack = np.repeat(theta[:, None], len(data), axis=1)
-        return _evaluate_from_moments(data, target, stack if folds > 1 else stack[0])
-    if start is None:
-        start = np.zeros(loss.n_scores * data.blocks.width)
-    first = np.tile(start, (len(data), 1))
-    return _fit_by_newton(
-        data, target, np.tile(first, (folds, 1, 1)) if folds > 1 else first, environment_weight, tolerance
-    )
+        hessian = np.einsum("e,...epq->...pq", environment_weight, seen.hessian)
+        cross = np.einsum("e,...ep->...p", environment_weight, seen.cross)
+        theta = _solved(hessian, cross)
+        theta[..., 0] += moments.centre
+        return _evaluate_from_moments(data, target, np.repeat(theta[..., None, :], len(data), axis=-2))
+    first = np.zeros(loss.n_scores * data.blocks.width) if start is None else start
+    heads = _fit_by_newton(data, target, np.tile(first, (folds, 1)), environment_weight, tolerance)
+    if folds > 1:
+        return heads
+    return Heads(heads.theta[0], heads.loss[0], heads.gradient[0], heads.hessian[0], heads.converged)
 
 
 def pooled_head(data: Environments, target: Target) -> tuple[LinearHead, Floats]:
@@ -186,53 +181,39 @@ def theta_of(data: Environments, weight: Floats, bias: Floats) -> Floats:
 def _fit_by_newton(
     data: Environments,
     target: Target,
-    theta: Floats,
-    environment_weight: Floats | None,
+    start: Floats,
+    environment_weight: Floats | None = None,
     tolerance: float = NEWTON_TOLERANCE,
 ) -> Heads:
-    """Newton steps with halving: independent heads per environment, or shared heads if weights are given."""
+    """Newton steps with halving from ``start``: a head of its own for each environment (E, P), or, if weights are
+    given, one for each fold (F, P) that all environments share."""
+    heads = Heads(start, *(np.empty(0),) * 3)
 
-    heads = Heads(theta, *(np.empty(0),) * 3)
+    def combined(sums: Floats) -> Floats:  # over environments, where they share a head
+        return sums if environment_weight is None else np.tensordot(environment_weight, sums, axes=(0, 1))
 
-    def combined(sums: Floats) -> Floats:  # over environments for shared heads: one problem per fold or one in all
-        if environment_weight is None:
-            return sums
-        axis = 1 if theta.ndim == 3 else 0
-        total = np.tensordot(environment_weight, sums, axes=(0, axis))
-        return total if theta.ndim == 3 else total[None]
-
-    def spread(steps: Floats) -> Floats:  # one row per problem, back to the shape of theta
-        if environment_weight is None:
-            return steps
-        return np.repeat(steps[:, None], len(data), axis=1).reshape(theta.shape)
-
-    def problems(parameters: Floats) -> tuple[Floats, Floats, Floats]:
+    def problems(theta: Floats) -> tuple[Floats, Floats, Floats]:
         nonlocal heads
-        heads = evaluate(data, target, spread(parameters))
+        shared = environment_weight is not None
+        heads = evaluate(data, target, np.repeat(theta[:, None], len(data), axis=1) if shared else theta)
         return combined(heads.loss), combined(heads.gradient), combined(heads.hessian)
 
-    floor = 1e-2 * SEPARATED * combined(data.rows if theta.ndim == 2 else np.tile(data.rows, (len(theta), 1)))
-    start = theta if environment_weight is None else theta.reshape(len(floor), len(data), -1)[:, 0]
-    _, converged = newton(problems, _newton_step, start, floor=floor, tolerance=tolerance)
+    rows = data.rows if environment_weight is None else np.tile(data.rows, (len(start), 1))
+    floor = 1e-2 * SEPARATED * combined(rows)
+    _, converged = newton(problems, _solved, start, floor=floor, tolerance=tolerance)
     return replace(heads, converged=converged)
 
 
-def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
+def _solved(hessian: Floats, gradient: Floats) -> Floats:
     """H⁺ g of every problem."""
-    return np.asarray(np.einsum("kpq,kq->kp", spectrum(hessian).inverse(), gradient))
+    return np.asarray(np.einsum("...pq,...q->...p", spectrum(hessian).inverse(), gradient))
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:
-    folds = theta.shape[0] if theta.ndim == 3 else 1
-    moments = moments_of(data, target, folds)
-    if theta.ndim == 3:
-        parts = [moments.without(fold) for fold in range(folds)]
-        gram = np.stack([part.gram for part in parts])
-    else:
-        gram = moments.total.gram
-    hessian, cross, centred = gram[..., :-1, :-1], gram[..., :-1, -1], _about(theta, moments.centre)
-    gradient = np.einsum("...pq,...q->...p", hessian, centred) - cross  # Σ z (zᵀθ − y)
-    return Heads(theta, 0.5 * _squares(gram, centred), gradient, hessian)
+    moments = moments_of(data, target, len(theta) if theta.ndim == 3 else 1)
+    seen, centred = moments.without_each if theta.ndim == 3 else moments.total, _about(theta, moments.centre)
+    gradient = np.einsum("...pq,...q->...p", seen.hessian, centred) - seen.cross  # Σ z (zᵀθ − y)
+    return Heads(theta, 0.5 * _squares(seen.gram, centred), gradient, seen.hessian)
 
 
 def _about(theta: Floats, centre: float) -> Floats:
@@ -266,10 +247,8 @@ def score_covariances(
         for block, design in data.blocks.designs(rows):
             scores = design @ head.T
             residual = loss.residual(scores, target.values[block])
-            if data.weight is not None:
-                sums["gradient"] += ((residual * data.weight[block][:, None]).T @ design).ravel()
-            else:
-                sums["gradient"] += (residual.T @ design).ravel()
+            weighted = residual if data.weight is None else residual * data.weight[block][:, None]
+            sums["gradient"] += (weighted.T @ design).ravel()
             if factor is not None:
                 leverage, _ = loss.leverage(factor[environment], design, scores, residual)
                 residual /= np.sqrt(1.0 - capped(leverage))[:, None]

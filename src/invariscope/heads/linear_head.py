@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.heads.losses import softmax_in_place
+from invariscope.heads.losses import softmax
 from invariscope.rows.arrays import Floats
 
 SMALLEST_PROBABILITY = 1e-6  # log-odds stay within about ±13.8, so that one over-confident row cannot rule a fit
@@ -78,16 +78,19 @@ class LinearHead:
         return scores
 
     def probabilities(self, Z: Any) -> Floats:
-        """Class probabilities: sigmoid of a single output as (n, 2), softmax of K outputs as (n, K)."""
-        scores = self.scores(Z)
-        if self.n_outputs == 1:  # sigmoid(s) is softmax over (0, s)
-            scores = np.hstack([np.zeros_like(scores), scores])
-        softmax_in_place(scores)
-        return scores
+        """Class probabilities: those of the scores."""
+        return probabilities_of(self.scores(Z))
 
     def __repr__(self) -> str:
         outputs = "output" if self.n_outputs == 1 else "outputs"
         return f"LinearHead({self.n_outputs} {outputs}, {self.n_features} features)"
+
+
+def probabilities_of(scores: Floats) -> Floats:
+    """Class probabilities: sigmoid of a single output as (n, 2), softmax of K outputs as (n, K)."""
+    if scores.shape[1] == 1:  # sigmoid(s) is softmax over (0, s)
+        scores = np.hstack([np.zeros_like(scores), scores])
+    return softmax(scores)
 
 
 def log_odds(probabilities: Floats) -> Floats:

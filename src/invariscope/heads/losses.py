@@ -37,7 +37,9 @@ class Loss(Protocol):
         """r, the derivative of the loss in the scores: (n, n_scores)."""
 
     def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Slope of every row, (n,), and its derivative in the scores, (n, n_scores)."""
+        """Slope of every row, Σ_k s_k r_k: (n,), and its derivative in the scores, r + C s: (n, n_scores)."""
+        residual = self.residual(scores, y)
+        return (scores * residual).sum(axis=1), residual + self.curved(scores, scores[:, None])[:, 0]
 
     def curvature(self, scores: Floats) -> Floats:
         """C = ∂²loss/∂s² at scores (..., n_scores): (..., n_scores, n_scores)."""
@@ -47,6 +49,7 @@ class Loss(Protocol):
 
     def curved(self, scores: Floats, along: Floats) -> Floats:
         """C times directions ``along`` (n, r, n_scores)."""
+        return np.asarray(np.einsum("nkj,nrj->nrk", self.curvature(scores), along))
 
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
         """Sum over rows of C ⊗ rows rowsᵀ: the Hessian, (n_scores p, n_scores p)."""
@@ -54,9 +57,11 @@ class Loss(Protocol):
     def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
         """With ``factor @ factor.T`` = inverse Hessian: the mean leverage per free score of every row, and the
         squared length ‖factorᵀ g‖² of its gradient g. Both (n,)."""
+        norms = _squared_norms(rows, factor)  # ‖factorᵀ z‖², where C is a number; with several classes it is not
+        return self.curvature(scores)[:, 0, 0] * norms, (residual**2).sum(axis=1) * norms
 
 
-class SquaredLoss:
+class SquaredLoss(Loss):
     """½ Σ_k (s_k − y_k)², for y (n,) or several numbers (n, K)."""
 
     reported = 2.0
@@ -69,10 +74,6 @@ class SquaredLoss:
 
     def residual(self, scores: Floats, y: Floats) -> Floats:
         return scores - y.reshape(scores.shape)
-
-    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
-        residual = self.residual(scores, y)
-        return (scores * residual).sum(axis=1), scores + residual
 
     def curvature(self, scores: Floats) -> Floats:
         return np.broadcast_to(np.eye(self.n_scores), (*scores.shape, self.n_scores))
@@ -88,12 +89,8 @@ class SquaredLoss:
         gram = weighted_gram(rows, weight)
         return gram if self.n_scores == 1 else np.asarray(np.kron(np.eye(self.n_scores), gram), dtype=np.float64)
 
-    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
-        norms = _squared_norms(rows, factor)
-        return norms, (residual**2).sum(axis=1) * norms
 
-
-class LogisticLoss:
+class LogisticLoss(Loss):
     """log(1 + e^s) − y s, for y in {0, 1}."""
 
     n_scores, reported = 1, 1.0
@@ -104,11 +101,6 @@ class LogisticLoss:
     def residual(self, scores: Floats, y: Floats) -> Floats:
         return np.asarray(expit(scores) - y[:, None])
 
-    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
-        p = expit(scores)
-        residual = p - y[:, None]
-        return scores[:, 0] * residual[:, 0], residual + p * (1.0 - p) * scores
-
     def curvature(self, scores: Floats) -> Floats:
         p = expit(scores)
         return np.asarray((p * (1.0 - p))[..., None])
@@ -118,19 +110,12 @@ class LogisticLoss:
         curvature = p * (1.0 - p)
         yield (0, 0), curvature, curvature * (2.0 + scores[:, 0] * (1.0 - 2.0 * p))
 
-    def curved(self, scores: Floats, along: Floats) -> Floats:
-        return np.asarray(self.curvature(scores) * along)
-
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
         curvature = self.curvature(scores)[:, 0, 0]
         return weighted_gram(rows, curvature if weight is None else curvature * weight)
 
-    def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:
-        norms = _squared_norms(rows, factor)
-        return self.curvature(scores)[:, 0, 0] * norms, residual[:, 0] ** 2 * norms
 
-
-class SoftmaxLoss:
+class SoftmaxLoss(Loss):
     """−log softmax(s)_y, with one score per class (adding a constant to all of them changes nothing)."""
 
     reported = 1.0
@@ -139,15 +124,13 @@ class SoftmaxLoss:
         self.n_scores = n_classes
 
     def value(self, scores: Floats, y: Floats) -> Floats:
-        return np.asarray(log_sum_exp(scores) - _of_truth(scores, y))
+        of_truth = scores[np.arange(len(scores)), y.astype(np.intp)]  # the score of the class that occurred
+        return np.asarray(log_sum_exp(scores) - of_truth)
 
     def residual(self, scores: Floats, y: Floats) -> Floats:
-        return _less_truth(softmax(scores), y)
-
-    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
-        p = softmax(scores)
-        mean = np.einsum("nk,nk->n", p, scores)  # Σ_k p_k s_k
-        return mean - _of_truth(scores, y), _less_truth(p * (1.0 + scores - mean[:, None]), y)
+        residual = softmax(scores)
+        residual[np.arange(len(scores)), y.astype(np.intp)] -= 1.0
+        return residual
 
     def curvature(self, scores: Floats) -> Floats:
         p = softmax(scores)
@@ -240,17 +223,6 @@ def score_rows(rows: Floats, per_score: Floats, out: Floats | None = None) -> Fl
     for k in range(per_score.shape[1]):
         np.einsum("ij,i->ij", rows, per_score[:, k], out=out[:, k * size : (k + 1) * size])
     return out
-
-
-def _of_truth(scores: Floats, codes: Floats) -> Floats:
-    """The score of the class that occurred: (n,)."""
-    return np.asarray(scores[np.arange(len(scores)), codes.astype(np.intp)])
-
-
-def _less_truth(values: Floats, codes: Floats) -> Floats:
-    """The values (n, K), 1 taken off that of the class that occurred."""
-    values[np.arange(len(values)), codes.astype(np.intp)] -= 1.0
-    return values
 
 
 def _squared_norms(rows: DesignRows, factor: Floats) -> Floats:

@@ -20,20 +20,14 @@ PLAIN_PARTS = (
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.model_selection._split.GroupKFold",
-    "sklearn.model_selection._split.KFold",
-    "sklearn.model_selection._split.LeaveOneGroupOut",
-    "sklearn.model_selection._split.RepeatedKFold",
-    "sklearn.model_selection._split.RepeatedStratifiedKFold",
-    "sklearn.model_selection._split.ShuffleSplit",
-    "sklearn.model_selection._split.StratifiedGroupKFold",
-    "sklearn.model_selection._split.StratifiedKFold",
-    "sklearn.model_selection._split.StratifiedShuffleSplit",
-    "sklearn.model_selection._split.TimeSeriesSplit",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.utils._bunch.Bunch",
-)
+    *(f"sklearn.model_selection._split.{splits}" for splits in (
+        "GroupKFold", "KFold", "LeaveOneGroupOut", "RepeatedKFold", "RepeatedStratifiedKFold", "ShuffleSplit",
+        "StratifiedGroupKFold", "StratifiedKFold", "StratifiedShuffleSplit", "TimeSeriesSplit",
+    )),
+)  # fmt: skip
 
 #: Our own: rebuilding them only sets attributes, and those are checked one by one like everything else in the file.
 #: A fitted estimator holds plain arrays, and this package builds its network from them. A function that makes a network

@@ -17,12 +17,6 @@ RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
 SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
 
 
-def given_values(values: Array, what: str, X: Any) -> Array:
-    """Values computed beforehand: they answer only for as many rows as they have."""
-    refuse_other_rows(X, values, f"the {what} array")
-    return values
-
-
 def as_array(values: Any) -> Array:
     """A numpy array; sparse matrices become dense."""
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
@@ -38,11 +32,6 @@ def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
     return matrix, names
 
 
-def refuse_other_rows(X: Any, values: Array, what: str) -> None:
-    """Values about other rows than those of X are refused, as far as their number tells."""
-    _refuse_another_count(row_count(X), len(values), what)
-
-
 def row_count(X: Any) -> int | None:
     """How many rows X has; ``None`` for a loader, which counts batches: only reading it tells its rows."""
     if comes_from(X, "torch") and not hasattr(X, "shape"):
@@ -50,9 +39,10 @@ def row_count(X: Any) -> int | None:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def _refuse_another_count(rows: int | None, count: int, what: str) -> None:
-    if rows is not None and count != rows:
-        raise InputError(f"X has {rows} rows but {what} has {count}: they must be about the very same rows")
+def refuse_other_rows(rows: int | None, values: Array, what: str) -> None:
+    """Values about other rows than those of X are refused, as far as their number tells."""
+    if rows is not None and len(values) != rows:
+        raise InputError(f"X has {rows} rows but {what} has {len(values)}: they must be about the very same rows")
 
 
 def checked_predictions(
@@ -107,7 +97,7 @@ def prediction_columns(values: Any, rows: int | None = None, what: str = "predic
     if array.ndim not in (1, 2):
         raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
     matrix = dense_matrix(values, what)[0].astype(np.float64, copy=False)
-    _refuse_another_count(rows, len(matrix), what)
+    refuse_other_rows(rows, matrix, what)
     bad = int(np.sum(~np.isfinite(matrix)))
     if bad:
         raise InputError(f"{what}: {bad} missing or infinite values; predict those rows too, or drop them")

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from invariscope.models.splits import BY_HAND, Split, SplitsItself
 from invariscope.rows.arrays import Array, Floats
 
 NOT_FITTED = "model is not fitted: call fit first"
+#: What lies below a model's predictions: a function to the representation, its columns, the head, and words.
+BelowPredictions = tuple[Callable[[Any], Any], Callable[[Any, Array], Names], LinearHead | None, str]
 
 
 def split_estimator(model: Any) -> Split:
@@ -37,52 +39,42 @@ def split_estimator(model: Any) -> Split:
     if isinstance(final, SplitsItself):
         return _split_by_itself(model, chain, final, owner + (f"Pipeline: {where} → " if chain else ""))
     if hasattr(final, "coefs_") and hasattr(final, "out_activation_"):
-        halves = _halves_of_network(chain, final, where)
+        represent, columns, head, words = _below_network(chain, final, where)
     elif chain or hasattr(final, "coef_"):
         head = _head_if_it_is_one(final, task) if hasattr(final, "coef_") else None
-        halves = _halves_on_features(chain, final, where, head)
+        represent, columns, head, words = _below_model(chain, final, where, head)
     else:
         reason = " (its head predicts a transformed target)" if kind == "TransformedTargetRegressor" else ""
         return _prediction_level(model, task, classes, f"{owner}{kind}: its predictions{reason}")
     predict, probabilistic = _predictor(model, task, classes)
     return Split(
-        halves.represent,
+        represent,
         predict,
-        halves.head,
-        columns=halves.columns,
-        name=owner + halves.words + ("" if halves.head is not None else f"; {kind} is no linear head"),
+        head,
+        columns=columns,
+        name=owner + words + ("" if head is not None else f"; {kind} is no linear head"),
         task=task,
         classes=classes,
         probabilistic=probabilistic,
     )
 
 
-class _Halves(NamedTuple):
-    """What lies below a model's predictions: a function to the representation, its columns, the head, and words."""
-
-    represent: Callable[[Any], Any]
-    columns: Callable[[Any, Array], Names]
-    head: LinearHead | None
-    words: str
+def _below_model(chain: tuple[Any, ...], final: Any, where: str, head: LinearHead | None) -> BelowPredictions:
+    features = f"{type(final).__name__}: the features themselves"
+    words = f"Pipeline: all steps but the last ({where})" if chain else features
+    return partial(_features, chain, final), partial(_feature_names, chain, final), head, words
 
 
-def _halves_on_features(chain: tuple[Any, ...], final: Any, where: str, head: LinearHead | None) -> _Halves:
-    words = (
-        f"Pipeline: all steps but the last ({where})" if chain else f"{type(final).__name__}: the features themselves"
-    )
-    return _Halves(partial(_features, chain, final), partial(_feature_names, chain, final), head, words)
-
-
-def _halves_of_network(chain: tuple[Any, ...], final: Any, where: str) -> _Halves:
+def _below_network(chain: tuple[Any, ...], final: Any, where: str) -> BelowPredictions:
     """The last hidden layer of a scikit-learn MLP, if it has one."""
     _refuse_many_targets(final, 1 if final.out_activation_ == "softmax" else final.n_outputs_)
     linear = final.out_activation_ != "exp"
     head = LinearHead(final.coefs_[-1].T, final.intercepts_[-1]) if linear else None
     if len(final.coefs_) == 1:
-        return _halves_on_features(chain, final, where, head)
+        return _below_model(chain, final, where, head)
     kind = type(final).__name__
     words = f"Pipeline: {where} → {kind}'s last hidden layer" if chain else f"{kind}: last hidden layer"
-    return _Halves(partial(_hidden_layer, chain, final), _hidden_names, head, words)
+    return partial(_hidden_layer, chain, final), _hidden_names, head, words
 
 
 def _split_by_itself(model: Any, chain: tuple[Any, ...], final: SplitsItself, place: str) -> Split:

@@ -11,15 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.outputs import (
-    Names,
-    checked_predictions,
-    dense_matrix,
-    given_values,
-    numbered,
-    refuse_other_rows,
-    row_count,
-)
+from invariscope.models.outputs import Names, checked_predictions, dense_matrix, numbered, refuse_other_rows, row_count
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.targets import kind_of_task
@@ -105,22 +97,21 @@ class Split:
         predict, _ = _as_function(predict, "predict")
         columns = names if columns is None else columns
         level = level or ("prediction" if represent is None else "representation")
-        for field, value in {
-            "head": head,
-            "task": task,
-            "classes": None if classes is None else tuple(classes),
-            "level": level,
-            "description": name or f"{level} given by hand",
-            "probabilistic": probabilistic,
-            "top": top,
-            "network": network,
-            "trained_with": trained_with or TrainedWith(),
-            "_of_task": of_task,
-            "_represent": represent,
-            "_predict": predict,
-            "_columns": columns if columns is None or callable(columns) else tuple(map(str, columns)),
-        }.items():
-            object.__setattr__(self, field, value)
+        self.__dict__.update(  # a frozen class sets its own attributes this way
+            head=head,
+            task=task,
+            classes=None if classes is None else tuple(classes),
+            level=level,
+            description=name or f"{level} given by hand",
+            probabilistic=probabilistic,
+            top=top,
+            network=network,
+            trained_with=trained_with or TrainedWith(),
+            _of_task=of_task,
+            _represent=represent,
+            _predict=predict,
+            _columns=columns if columns is None or callable(columns) else tuple(map(str, columns)),
+        )
 
     @property
     def predicts(self) -> bool:
@@ -134,7 +125,7 @@ class Split:
             return predictions[:, None] if predictions.ndim == 1 else log_odds(predictions)
         with _names_of_columns_do_not_matter():
             matrix, _ = dense_matrix(self._represent(X), "represent")
-        refuse_other_rows(X, matrix, "represent")
+        refuse_other_rows(row_count(X), matrix, "represent")
         if self.head is not None and matrix.shape[1] != self.head.n_features:
             raise InputError(
                 f"represent gives {matrix.shape[1]} columns, but the head reads {self.head.n_features}: "
@@ -173,9 +164,8 @@ class Split:
 
         Pass their representation as Z to spare a network with a linear head a second pass over the rows.
         """
-        if Z is not None and self.network is not None and self.head is not None and self.task is not None:
-            values = self.head.scores(Z) if self.task == "regression" else self.head.probabilities(Z)
-        elif self._predict is not None:
+        spared = Z is not None and self.network is not None and self.head is not None and self.task is not None
+        if self._predict is not None and not spared:
             with _names_of_columns_do_not_matter():
                 values = self._predict(X)
         elif self.head is None:
@@ -225,7 +215,13 @@ def _as_function(half: Any, what: str) -> tuple[Callable[[Any], Any] | None, Nam
     if half is None or callable(half):
         return half, None
     values, names = dense_matrix(half, what)
-    return partial(given_values, values, what), names
+    return partial(_given, values, what), names
+
+
+def _given(values: Array, what: str, X: Any) -> Array:
+    """Values computed beforehand: they answer only for as many rows as they have."""
+    refuse_other_rows(row_count(X), values, f"the {what} array")
+    return values
 
 
 @contextmanager

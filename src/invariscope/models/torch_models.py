@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from invariscope.errors import InputError
-from invariscope.heads.linear_head import LinearHead, of_weights
+from invariscope.heads.linear_head import LinearHead, of_weights, probabilities_of
 from invariscope.models.outputs import Names, numbered, own_names
 from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
@@ -48,17 +48,13 @@ class Meaning:
             raise InputError(f"the network gives {width} numbers per row: audit one target at a time")
         if width == 1 and self.task != "classification" and link != "sigmoid":
             return scores
-        if width == 1 and not link and self._unclear and scores.min() >= 0 and scores.max() <= 1:
+        unclear = width == 1 and not link and not self.passes.network.ends_linearly
+        if unclear and scores.min() >= 0 and scores.max() <= 1:
             raise InputError(
                 "all outputs are between 0 and 1: probabilities, or log-odds? Name the last linear layer, "
                 "iv.split(model, layer=...), or let the network give log-odds"
             )
-        return LinearHead(np.eye(width), np.zeros(width)).probabilities(scores)
-
-    @property
-    def _unclear(self) -> bool:
-        network = self.passes.network
-        return not (network.final and is_linear(network.top))
+        return probabilities_of(scores)
 
 
 def split_module(
@@ -193,7 +189,7 @@ def _by_last_linear(passes: Passes, module: nn.Module, rows: Any) -> Logits:
     candidates = linear_layers(module)
     last = candidates[0] if candidates else None
     if candidates and rows is not None:
-        last = replace(passes, network=Logits(module, "", final=False)).last_among(rows, candidates)
+        last = passes.last_among(rows, candidates)
     if last is None:
         end = "has no nn.Linear" if not candidates else "does not end with an nn.Linear"
         raise InputError(
@@ -235,20 +231,15 @@ def _plain_head(head: nn.Module) -> nn.Module:
 def _static_outputs(network: Logits) -> int | None:
     """Columns of the logits, where the layers themselves tell."""
     top, module = network.top, network.module
-    if network.final and isinstance(top, nn.Identity) and isinstance(module, Halves):
+    if isinstance(top, nn.Identity) and isinstance(module, Halves):
         top = module.represent
     return int(top.out_features) if network.final and is_linear(top) else None  # type: ignore[arg-type]
 
 
 def _head(network: Logits, outputs: int | None) -> LinearHead | None:
-    top = network.top
-    if not network.final:
-        return None
-    if isinstance(top, nn.Identity) and outputs is not None:
+    if network.final and isinstance(network.top, nn.Identity) and outputs is not None:
         return LinearHead(np.eye(outputs), np.zeros(outputs))
-    if not is_linear(top):
-        return None
-    return of_weights(top)
+    return of_weights(network.top) if network.ends_linearly else None
 
 
 def _classes(given: Sequence[Any] | None, task: str | None, outputs: int | None) -> tuple[Any, ...] | None:

@@ -43,6 +43,11 @@ class Logits(nn.Module):
         """The layer whose inputs are the representation."""
         return self.module.get_submodule(self.layer)
 
+    @property
+    def ends_linearly(self) -> bool:
+        """Whether the layer is the last one, and plainly linear."""
+        return self.final and is_linear(self.top)
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (n, K)."""
         return self.both(inputs)[0]
@@ -141,17 +146,10 @@ def link_between(scores: Any, output: Any) -> str | None:
     if before.shape != after.shape:
         return None
     loose = 1e-2 if output.element_size() < 4 else 1e-4
-    candidates: dict[str, Callable[[], Tensor]] = {
-        "": lambda: before,
-        "softmax": lambda: before.softmax(1),
-        "log-softmax": lambda: before.log_softmax(1),
-        "sigmoid": before.sigmoid,
-    }
-    if before.shape[1] == 1:
-        del candidates["softmax"], candidates["log-softmax"]
-    for name, values in candidates.items():
-        if torch.allclose(values(), after, rtol=loose, atol=loose * 1e-2, equal_nan=True):
-            return name
+    links: list[nn.Module] = [nn.Identity(), nn.Softmax(1), nn.LogSoftmax(1), nn.Sigmoid()]
+    for link in links if before.shape[1] > 1 else (links[0], links[-1]):
+        if torch.allclose(link(before), after, rtol=loose, atol=loose * 1e-2, equal_nan=True):
+            return LINKS.get(type(link), "")
     return None
 
 
@@ -170,8 +168,8 @@ class Passes:
 
     def logits(self, X: Any) -> tuple[Array, str]:
         """Logits (n, K), and the link behind them: "softmax", "sigmoid", ... or an empty text."""
-        parts = [(logits, link) for logits, _, link in self._over(X, self._seen)]
-        return np.concatenate([logits for logits, _ in parts]), parts[0][1]
+        logits, _, links = zip(*self._over(X, self._seen), strict=True)
+        return np.concatenate(logits), links[0]
 
     def trial(self, X: Any) -> tuple[Array, Array, str]:
         """Logits, features and link of the first two rows."""
@@ -194,7 +192,7 @@ class Passes:
         if behind is None:
             raise self._not_last(inputs)
         link = behind or self.network.ending
-        if not link and not (self.network.final and is_linear(self.network.top)) and _sum_to_one(scores):
+        if not link and not self.network.ends_linearly and _sum_to_one(scores):
             link, scores = "softmax", unlinked(scores, "softmax")
         else:
             scores = unlinked(scores, self.network.ending)

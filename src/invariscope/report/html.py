@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
-from invariscope.files import write_atomically
-from invariscope.report.charts import bars, curves, heat_maps
+from invariscope.report.charts.bars import bars, histogram
+from invariscope.report.charts.curves import from_inputs, main_curve, side_by_side
+from invariscope.report.charts.heat_maps import gaps, matrix, overlaps
 from invariscope.report.charts.svg import svg
 from invariscope.report.markup import escaped
 from invariscope.report.parts import (
@@ -34,16 +33,8 @@ PARTS = (
     *(banner, environments, disagreement, transport, drivers, influence, worst_case),
     *(criteria, left_out, provenance, glossary),
 )
-DRAWINGS: dict[str, Callable[..., Any]] = {
-    "matrix": heat_maps.matrix,
-    "gaps": heat_maps.gaps,
-    "overlaps": heat_maps.overlaps,
-    "bars": bars.bars,
-    "histogram": bars.histogram,
-    "main_curve": curves.main_curve,
-    "side_by_side": curves.side_by_side,
-    "from_inputs": curves.from_inputs,
-}
+DRAWN = (matrix, gaps, overlaps, bars, histogram, main_curve, side_by_side, from_inputs)
+DRAWINGS: dict[str, Callable[..., Any]] = {draw.__name__: draw for draw in DRAWN}
 #: Where the rules for the page around the report begin in the style sheet; a notebook does without them.
 PAGE_ONLY = "/* --- the page only"
 
@@ -72,11 +63,6 @@ def fragment(audit: Audit) -> str:
     body = _top(audit) + banner.markup(audit, figure) + environments.markup(audit, figure)
     style, _, _ = style_sheet().partition(PAGE_ONLY)
     return f'<div class="invariscope"><style>\n{style}</style><div class="sheet">\n{body}</div></div>\n'
-
-
-def write(audit: Audit, path: str | os.PathLike[str]) -> Path:
-    """Write the page to ``path``; an older page stays whole until the new one is complete."""
-    return write_atomically(path, render(audit))
 
 
 def figure(name: str, numbers: Any, caption: str, **options: Any) -> str:

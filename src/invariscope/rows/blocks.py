@@ -35,11 +35,11 @@ class Blocks:
     Shifting columns whose mean dwarfs their spread (years, 10^15-scaled units) keeps ZᵀZ accurate.
     """
 
-    def __init__(self, matrix: Array, offsets: Integers, shift: Floats, total: Floats) -> None:
-        self.matrix, self.offsets, self.shift, self._total = matrix, offsets, shift, total
+    def __init__(self, matrix: Array, shift: Floats, total: Floats) -> None:
+        self.matrix, self.shift, self._total = matrix, shift, total
 
     @classmethod
-    def of(cls, matrix: Array, offsets: Integers) -> Blocks:
+    def of(cls, matrix: Array) -> Blocks:
         ones = np.ones(BLOCK_ROWS)
 
         def column_sums(rows: slice) -> Floats:
@@ -55,7 +55,7 @@ class Blocks:
             spread = matrix[:: max(1, len(matrix) // 2000)].std(axis=0, dtype=np.float64)
             # columns whose mean is not far off, on the scale of their spread, are left as they are: that spares a pass
             needed = np.isfinite(shift) & ~(np.abs(shift) <= CLOSE_TO_ZERO * spread)
-        return cls(matrix, offsets, np.where(needed, shift, 0.0), total)
+        return cls(matrix, np.where(needed, shift, 0.0), total)
 
     def columns_not_finite(self) -> Integers:
         """Columns that hold a missing or infinite value. A sum is finite unless one is there (or nearly overflows)."""
@@ -112,7 +112,7 @@ def out_of_range(magnitude: float) -> bool:
 
 def blocks_in(rows: slice) -> list[slice]:
     """Cut a run of rows into blocks that fit a core's cache."""
-    return [slice(i, min(i + BLOCK_ROWS, rows.stop)) for i in range(rows.start, rows.stop, BLOCK_ROWS)]
+    return _runs(rows.start, rows.stop, BLOCK_ROWS)
 
 
 def run_over_rows(task: Callable[[slice], Part], n: int, rows_per_task: int = TASK_ROWS) -> list[Part]:
@@ -138,7 +138,7 @@ def sum_by_environment(task: Callable[[int, slice], Sums], offsets: Integers, ro
     return {name: np.stack([total[name] for total in totals]) for name in totals[0]}
 
 
-def _runs(start: int, stop: int, length: int = TASK_ROWS) -> list[slice]:
+def _runs(start: int, stop: int, length: int) -> list[slice]:
     return [slice(i, min(i + length, stop)) for i in range(start, stop, length)]
 
 

@@ -90,7 +90,7 @@ class Environments:
     def _hold(self, matrix: Array, columns: tuple[str, ...]) -> None:
         """Columns of numbers, in the user's row order, as what is known of every row."""
         self.columns = columns
-        self.blocks = Blocks.of(self._grouped(matrix), self.offsets)
+        self.blocks = Blocks.of(self._grouped(matrix))
         self.X: Array = self.blocks.matrix
         self._refuse_missing()
 
@@ -322,27 +322,20 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
 
 def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
     """Sorted distinct labels as Python objects, and the code of every row."""
-    if values.dtype.kind == "f":
-        missing = int(np.isnan(values).sum())
-    elif values.dtype.kind == "M":
-        missing = int(np.isnat(values).sum())
-    elif values.dtype.kind == "O":
-        missing = int(sum(v is None or v != v for v in values))
+    if values.dtype.kind == "O":
+        missing = sum(v is None or v != v for v in values)
     else:
-        missing = 0
+        missing = np.isnan(values).sum() if values.dtype.kind in "fM" else 0
     if missing:
         raise InputError(f'"{name}" is missing in {missing} of {len(values)} rows: drop them or give them a label')
     if values.dtype.kind == "O":
-        table: dict[Any, int] = {}
-        codes = np.fromiter((table.setdefault(v, len(table)) for v in values), np.intp, len(values))
-        distinct = list(table)
+        distinct = dict.fromkeys(values)
         try:
-            ranked = sorted(range(len(distinct)), key=lambda i: distinct[i])
+            ranked = sorted(distinct)
         except TypeError:  # labels of mixed types have no common order
-            ranked = sorted(range(len(distinct)), key=lambda i: (type(distinct[i]).__name__, str(distinct[i])))
-        rank = np.empty(len(distinct), np.intp)
-        rank[ranked] = np.arange(len(distinct))
-        return tuple(distinct[i] for i in ranked), rank[codes]
+            ranked = sorted(distinct, key=lambda label: (type(label).__name__, str(label)))
+        rank = {label: k for k, label in enumerate(ranked)}
+        return tuple(ranked), np.fromiter((rank[v] for v in values), np.intp, len(values))
     labels, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "M":
         labels = _shortest(labels)

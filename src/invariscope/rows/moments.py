@@ -29,8 +29,8 @@ class Moments:
 
     >>> import numpy as np
     >>> part = Moments(np.ones((1, 2)), np.ones((1, 2, 3, 3)))
-    >>> (part + part).total.rows.tolist(), part.without(0).rows.tolist()
-    ([4.0], [1.0])
+    >>> (part + part).total.rows.tolist(), part.without_each.rows.tolist()
+    ([4.0], [[1.0], [1.0]])
     """
 
     rows: Floats
@@ -53,9 +53,10 @@ class Moments:
         """All folds together: (E,) and (E, p + 1, p + 1)."""
         return Moments(self.rows.sum(axis=1), self.gram.sum(axis=1), self.centre)
 
-    def without(self, fold: int) -> Moments:
-        """All folds but one: the training rows of cross-fitting, by subtraction."""
-        rows, gram = self.rows.sum(axis=1) - self.rows[:, fold], self.gram.sum(axis=1) - self.gram[:, fold]
+    @property
+    def without_each(self) -> Moments:
+        """All folds but one, the training rows of cross-fitting, by subtraction: (F, E) and (F, E, p + 1, p + 1)."""
+        rows, gram = (part.sum(axis=1) - np.moveaxis(part, 1, 0) for part in (self.rows, self.gram))
         return Moments(rows, gram, self.centre)
 
     @property

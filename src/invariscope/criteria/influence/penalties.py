@@ -13,7 +13,7 @@ import numpy as np
 
 from invariscope.criteria.influence.row_derivatives import Means, RowDerivatives, group_means
 from invariscope.errors import InputError
-from invariscope.heads.newton import newton
+from invariscope.heads.linear_algebra import newton
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 

@@ -21,20 +21,11 @@ def bars(data: Drivers, *, narrow: bool = False) -> alt.TopLevelMixin:
     # Room on the right for the number at the end of the longest bar.
     scale = alt.Scale(domain=[0, 100 * max(data.shares) * (1.22 if narrow else 1.1)], nice=False)
     limit = 120.0 if narrow else 260.0
+    named = alt.Axis(labelLimit=limit / WIDER, minExtent=room_for(data.columns, limit))
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y(
-            "column:N",
-            sort=None,
-            title=None,
-            axis=alt.Axis(labelLimit=limit / WIDER, minExtent=room_for(data.columns, limit)),
-        ),
+        y=alt.Y("column:N", sort=None, title=None, axis=named),
         x=alt.X(
-            "share:Q",
-            scale=scale,
-            axis=alt.Axis(
-                title="share of the extra loss (%)",
-                tickCount=4 if narrow else 8,
-            ),
+            "share:Q", scale=scale, axis=alt.Axis(title="share of the extra loss (%)", tickCount=4 if narrow else 8)
         ),
     )
     # Square corners: Vega draws round ones by clipping with identifiers, and those of two drawings would clash.
@@ -54,24 +45,14 @@ def histogram(data: Cloud, *, narrow: bool = False) -> alt.TopLevelMixin:
     scale = alt.Scale(domain=[left - pad, right + pad], nice=False, zero=False)
     top = float(data.counts.max())
     height = alt.Scale(domain=[0, 1.25 * top], nice=False)
-    cloud = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_rect(color=CLOUD)
-        .encode(
-            x=alt.X(
-                "low:Q",
-                scale=scale,
-                title="influence index V (logarithmic; further right = further apart)"
-                if not narrow
-                else "influence index V (logarithmic)",
-                axis=alt.Axis(tickCount=5 if narrow else 9),
-            ),
-            x2="high:Q",
-            y2=alt.datum(0),
-            y=alt.Y(
-                "count:Q", scale=height, title=f"shuffles (of {data.draws:,})", axis=alt.Axis(tickCount=4, grid=True)
-            ),
-        )
+    title = f"influence index V (logarithmic{'' if narrow else '; further right = further apart'})"
+    shuffles = alt.Axis(title=f"shuffles (of {data.draws:,})", tickCount=4, grid=True)
+    cloud = alt.Chart(alt.InlineData(values=values)).mark_rect(color=CLOUD)
+    cloud = cloud.encode(
+        x=alt.X("low:Q", scale=scale, title=title, axis=alt.Axis(tickCount=5 if narrow else 9)),
+        x2="high:Q",
+        y=alt.Y("count:Q", scale=height, axis=shuffles),
+        y2=alt.datum(0),
     )
     where = (data.value - left + pad) / (right - left + 2 * pad)
     seen = {"x": data.value, "y": 1.25 * top, "text": f"these environments: {wording.number(data.value)}"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from invariscope.report.charts.svg import CALM, CLOUD, INK, MUTED, NARROW, OVER, WIDE, WIDER, room_for, styled
 from invariscope.report.parts.worst_case import Curve, Reached, WorstCase
@@ -27,14 +28,10 @@ def main_curve(data: WorstCase, *, narrow: bool = False) -> alt.TopLevelMixin:
     if not names:
         return styled(above, narrow, fit=False)
     values = [{"name": tick.name, "place": tick.place} for tick in data.ticks]
+    named = alt.Axis(labelLimit=limit / WIDER, minExtent=left, maxExtent=left)
     base = alt.Chart(alt.InlineData(values=values)).encode(
         x=alt.X("place:Q", scale=scale, axis=None),
-        y=alt.Y(
-            "name:N",
-            sort=None,
-            title=None,
-            axis=alt.Axis(labelLimit=limit / WIDER, minExtent=left, maxExtent=left),
-        ),
+        y=alt.Y("name:N", sort=None, title=None, axis=named),
     )
     stems = base.mark_rule(color=CLOUD, strokeWidth=1.5).encode(x2=alt.datum(0))
     dots = base.mark_circle(color=OVER, size=64, opacity=1)
@@ -83,18 +80,14 @@ def _scale(data: WorstCase) -> alt.Scale:
 
 
 def _lines(curve: Curve, scale: alt.Scale, data: WorstCase, left: float, furthest_only: bool = False) -> Any:
+    scaled = (curve.factor * line for line in (curve.value, curve.low, curve.high))
     values = [
-        {
-            "place": float(p),
-            "value": float(v) * curve.factor,
-            "low": float(a) * curve.factor,
-            "high": float(b) * curve.factor,
-        }
-        for p, v, a, b in zip(curve.places, curve.value, curve.low, curve.high, strict=True)
+        {"place": place, "value": value, "low": low, "high": high}
+        for place, value, low, high in np.column_stack([curve.places, *scaled]).tolist()
     ]
-    title = "distance of the shift (1 = R)" if furthest_only else "distance of the shift (in units of R, see below)"
+    across = "distance of the shift (1 = R)" if furthest_only else "distance of the shift (in units of R, see below)"
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("place:Q", scale=scale, title=title, axis=alt.Axis(tickCount=4 if furthest_only else 7))
+        x=alt.X("place:Q", scale=scale, title=across, axis=alt.Axis(tickCount=4 if furthest_only else 7))
     )
     axis = alt.Axis(tickCount=5, grid=True, minExtent=left, maxExtent=left, titleAnchor="start")
     height = alt.Scale(zero=True, nice=True, domainMax=100) if curve.of == "zero_one" else alt.Scale(zero=True)
@@ -103,14 +96,8 @@ def _lines(curve: Curve, scale: alt.Scale, data: WorstCase, left: float, furthes
     )
     line = base.mark_line(color=CALM, strokeWidth=2.2).encode(y=alt.Y("value:Q", scale=height))
     ticks = data.ticks[:1] if furthest_only else data.ticks
-    marks: list[Any] = [band, line]
-    if ticks:
-        marks.insert(
-            0,
-            alt.Chart(alt.InlineData(values=[{"place": tick.place} for tick in ticks]))
-            .mark_rule(color=OVER, strokeDash=[3, 3], strokeWidth=1, opacity=0.7)
-            .encode(x=alt.X("place:Q", scale=scale)),
-        )
-    return alt.layer(
-        *marks, title=alt.TitleParams(curve.title, anchor="start", fontSize=12, color=INK, subtitleColor=MUTED)
-    )
+    dashes = alt.Chart(alt.InlineData(values=[{"place": tick.place} for tick in ticks]))
+    rules = dashes.mark_rule(color=OVER, strokeDash=[3, 3], strokeWidth=1, opacity=0.7)
+    marks = [rules.encode(x=alt.X("place:Q", scale=scale))] if ticks else []
+    title = alt.TitleParams(curve.title, anchor="start", fontSize=12, color=INK, subtitleColor=MUTED)
+    return alt.layer(*marks, band, line, title=title)

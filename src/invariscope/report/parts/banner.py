@@ -70,10 +70,7 @@ def _facts(audit: Audit) -> tuple[tuple[str, str], ...]:
         else "of the log-loss of guessing removed by the shared head"
     )
     return (
-        (
-            f"largest regret, in {wording.short(regret.worst)}; the interval allows for having picked it",
-            worst,
-        ),
+        (f"largest regret, in {wording.short(regret.worst)}; the interval allows for having picked it", worst),
         ("chance of a difference this large if one head served all", wording.pvalue(regret.pvalue, len(regret.null))),
         (gain, wording.percent(regret.explained)),
         ("margin: the extra loss that would not matter", wording.percent(audit.settings.margin)),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
+from invariscope.auditing.verdict import overlap_in
 from invariscope.report.charts.interval_bars import Axis, axis_of, bar, ticks_above
 from invariscope.report.markup import Figure, escaped, name_head, note, section, small, table
 from invariscope.report.parts.left_out import why_without
-from invariscope.results import Estimate, Overlap
+from invariscope.results import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ class EnvironmentTable:
 
 def environment_rows(audit: Audit) -> tuple[EnvironmentRow, ...]:
     """One row per environment, in the order of the user's labels."""
-    regret, overlap, risks = audit.results.get("regret"), overlap_of(audit), _risks(audit)
+    regret, overlap, risks = audit.results.get("regret"), overlap_in(audit.results), _risks(audit)
     calibration = _per_environment(audit, "calibration_variance")
     regrets = _per_environment(audit, "regret")
     shared = {} if regret is None else dict(zip(regret.labels, regret.shared_loss.tolist(), strict=True))
@@ -110,22 +111,22 @@ def environment_rows(audit: Audit) -> tuple[EnvironmentRow, ...]:
 
 def environments(audit: Audit) -> EnvironmentTable:
     """The table of environments, as page and terminal show it."""
-    rows = worst_first(environment_rows(audit))
+    # environments without a regret last, in their own order
+    rows = sorted(environment_rows(audit), key=lambda r: -r.regret.value if math.isfinite(r.regret.value) else math.inf)
     has_regret = "regret" in audit.results
     return EnvironmentTable(
-        rows=rows,
+        rows=tuple(rows),
         loss="shared head" if has_regret else "model's loss" if _risks(audit) else "",
         has_regret=has_regret,
         has_calibration="calibration_variance" in audit.results,
-        has_overlap=overlap_of(audit) is not None,
+        has_overlap=overlap_in(audit.results) is not None,
         finding=_finding(audit, rows),
         reasons=_reasons(audit, rows),
     )
 
 
 def frame(audit: Audit) -> pd.DataFrame:
-    """One row per environment, with the user's own labels; losses and regrets are NaN where the audit has none, and
-    further columns exist where it has their numbers."""
+    """One row per environment, as :meth:`~invariscope.Audit.frame` says."""
     import pandas as pd
 
     rows = environment_rows(audit)
@@ -141,7 +142,7 @@ def frame(audit: Audit) -> pd.DataFrame:
     }
     if "calibration_variance" in audit.results:
         columns["ece"] = [r.ece.value for r in rows]
-    if overlap_of(audit) is not None:
+    if overlap_in(audit.results) is not None:
         columns["overlap"] = [r.overlap for r in rows]
     return pd.DataFrame(columns)
 
@@ -156,16 +157,6 @@ def standing(estimate: Estimate, margin: float) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return "unknown"
     return "over" if low > margin else "under" if high < margin else "open"
-
-
-def worst_first(rows: Sequence[EnvironmentRow]) -> tuple[EnvironmentRow, ...]:
-    """Largest regret first; environments without one last, in their own order."""
-    return tuple(sorted(rows, key=lambda r: -r.regret.value if math.isfinite(r.regret.value) else math.inf))
-
-
-def overlap_of(audit: Audit) -> Overlap | None:
-    """Overlap of the inputs, as DRIC needs it, or else of the representation; ``None`` without density ratios."""
-    return next((audit.results[name].overlap for name in ("dric", "transport_gap") if name in audit.results), None)
 
 
 def _per_environment(audit: Audit, name: str) -> Mapping[Hashable, Estimate]:

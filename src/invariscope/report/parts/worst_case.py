@@ -22,11 +22,6 @@ TITLES = {
     "hinge": "hinge loss",
     "squared": "mean squared error",
 }
-#: What one unit of distance is, by loss.
-UNITS = {
-    "squared": "the distance at which the error (root mean square) can double",
-    "classes": "the distance at which every row can be made wrong",
-}
 
 
 @dataclass(frozen=True)
@@ -101,20 +96,14 @@ def worst_case(audit: Audit) -> WorstCase | None:
     if result is None or not (math.isfinite(result.unit) and result.unit > 0):
         return None
     curves = tuple(map(curve_of, (result, *result.others.values())))
-    apart = (result.apart / result.unit).tolist()
-    ticks = sorted(
-        (
-            Tick(name, place)
-            for name, place in zip(wording.names(result.labels), apart, strict=True)
-            if math.isfinite(place)
-        ),
-        key=lambda tick: -tick.place,
-    )
+    every = map(Tick, wording.names(result.labels), (result.apart / result.unit).tolist())
+    ticks = sorted((tick for tick in every if math.isfinite(tick.place)), key=lambda tick: -tick.place)
+    at_one = "the error (root mean square) can double" if result.of == "squared" else "every row can be made wrong"
     return WorstCase(
         curves=curves,
         ticks=tuple(ticks[:TICK_LIMIT]),
         others=max(0, len(ticks) - TICK_LIMIT),
-        unit=UNITS["squared" if result.of == "squared" else "classes"],
+        unit=f"the distance at which {at_one}",
         finding=_finding(curves[0], ticks),
         other_losses=_other_losses(curves[1:], ticks),
     )
