@@ -104,9 +104,7 @@ PEERS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 def available() -> list[str]:
     """Our estimators whose module is there."""
-    return [
-        name for name, (module, _) in ESTIMATORS.items() if importlib.util.find_spec(module)
-    ]
+    return [name for name, (module, _) in ESTIMATORS.items() if importlib.util.find_spec(module)]
 
 
 def measure(name: str, d: int) -> dict[str, float]:
