@@ -190,7 +190,6 @@ def _distinct(names: list[str]) -> list[str]:
 
 ENTRIES = (
     Entry(
-        name="colored_mnist",
         kind="images",
         title="Handwritten digits, red or green: the colour misleads where it changes",
         load=colored_mnist,
@@ -210,7 +209,6 @@ ENTRIES = (
         ),
     ),
     Entry(
-        name="colored_digits",
         kind="images",
         title="Coloured digits of 8 × 8 pixels, nothing to download",
         load=colored_digits,

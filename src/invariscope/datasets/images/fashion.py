@@ -43,7 +43,6 @@ def fashion_mnist(
 
 
 ENTRY = Entry(
-    name="fashion_mnist",
     kind="images",
     title="Articles of clothing, turned by an angle that depends on the environment",
     load=fashion_mnist,

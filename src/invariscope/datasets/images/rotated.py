@@ -139,7 +139,6 @@ def rotation(height: int, width: int, angle: float) -> csr_array[np.float32, tup
 
 ENTRIES = (
     Entry(
-        name="rotated_mnist",
         kind="images",
         title="Handwritten digits, turned by an angle that depends on the environment",
         load=rotated_mnist,
@@ -152,7 +151,6 @@ ENTRIES = (
         ),
     ),
     Entry(
-        name="rotated_digits",
         kind="images",
         title="Turned digits of 8 × 8 pixels, nothing to download",
         load=rotated_digits,

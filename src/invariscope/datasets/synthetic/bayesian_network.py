@@ -191,7 +191,6 @@ def two_domain_example(
 
 ENTRIES = (
     Entry(
-        name="bayesian_network",
         kind="synthetic",
         title="Vectors of causes, targets and effects in five domains",
         load=bayesian_network,
@@ -202,7 +201,6 @@ ENTRIES = (
         ),
     ),
     Entry(
-        name="two_domain_example",
         kind="synthetic",
         title="One cause and one effect in two domains, with the influence index in closed form",
         load=two_domain_example,

@@ -242,7 +242,6 @@ def _linear(
 
 ENTRIES = (
     Entry(
-        name="linear_sem",
         kind="synthetic",
         title="Linear structural equations in four settings: causes invariant, effects not",
         load=linear_sem,
@@ -254,7 +253,6 @@ ENTRIES = (
         ),
     ),
     Entry(
-        name="linear_sem_b6",
         kind="synthetic",
         title="Linear structural equations with hidden causes of causes, target and effects",
         load=linear_sem_b6,

@@ -136,7 +136,6 @@ def nonlinear_sem(
 
 
 ENTRY = Entry(
-    name="nonlinear_sem",
     kind="synthetic",
     title="Structural equations with a square and heavy-tailed noise, in four settings",
     load=nonlinear_sem,

@@ -164,16 +164,6 @@ def _null(
 
 
 ENTRIES = (
-    Entry(
-        name="null_same_law",
-        kind="synthetic",
-        title="The same law in every environment: whatever is found is chance",
-        load=null_same_law,
-    ),
-    Entry(
-        name="null_shifted",
-        kind="synthetic",
-        title="Means, spreads and noise differ between environments, E[Y | Z] does not",
-        load=null_shifted,
-    ),
+    Entry(null_same_law, "synthetic", "The same law in every environment: whatever is found is chance"),
+    Entry(null_shifted, "synthetic", "Means, spreads and noise differ between environments, E[Y | Z] does not"),
 )

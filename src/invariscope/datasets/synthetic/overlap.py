@@ -127,9 +127,4 @@ class LogRatio:
         return np.select([in_a & in_b, in_a, in_b], [0.0, np.inf, -np.inf], np.nan)
 
 
-ENTRY = Entry(
-    name="overlap_dial",
-    kind="synthetic",
-    title="Two environments from identical to disjoint, with the true density ratio",
-    load=overlap_dial,
-)
+ENTRY = Entry(overlap_dial, "synthetic", "Two environments from identical to disjoint, with the true density ratio")

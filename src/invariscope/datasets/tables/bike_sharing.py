@@ -97,7 +97,6 @@ def bike_sharing(features: Sequence[str] = FEATURES) -> Dataset:
 
 
 ENTRY = Entry(
-    name="bike_sharing",
     kind="table",
     title="Bikes rented per hour in Washington, D.C., 2011 and 2012, by season",
     load=bike_sharing,

@@ -88,7 +88,6 @@ def financial_indicators(target: str = "class") -> Dataset:
 
 
 ENTRY = Entry(
-    name="financial_indicators",
     kind="table",
     title="Accounts of U.S. companies and their share price a year later, 2014-2018",
     load=financial_indicators,

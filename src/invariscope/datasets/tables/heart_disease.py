@@ -118,7 +118,6 @@ _CHOICES = (
 )
 
 ENTRY = Entry(
-    name="heart_disease",
     kind="table",
     title="Heart disease among patients of four hospitals",
     load=heart_disease,

@@ -101,7 +101,6 @@ def law_school(environments: str = "gender", seed: int = 0) -> Dataset:
 
 
 ENTRY = Entry(
-    name="law_school",
     kind="table",
     title="Undergraduate grades of law students, by gender",
     load=law_school,
