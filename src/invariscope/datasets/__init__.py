@@ -16,10 +16,9 @@ from invariscope.reading.dataset import Dataset
 
 if TYPE_CHECKING:
     from invariscope.datasets.images.colored import colored_digits, colored_mnist
-    from invariscope.datasets.images.fashion import fashion_mnist
     from invariscope.datasets.images.image_folder import image_folder, pacs
     from invariscope.datasets.images.images import Images
-    from invariscope.datasets.images.rotated import rotated_digits, rotated_mnist
+    from invariscope.datasets.images.rotated import fashion_mnist, rotated_digits, rotated_mnist
     from invariscope.datasets.sources import DataUnavailable
     from invariscope.datasets.synthetic.bayesian_network import bayesian_network, two_domain_example
     from invariscope.datasets.synthetic.ladder import ladder
@@ -71,7 +70,7 @@ _MODULE_OF = {
     "bike_sharing": "tables.bike_sharing",
     "colored_digits": "images.colored",
     "colored_mnist": "images.colored",
-    "fashion_mnist": "images.fashion",
+    "fashion_mnist": "images.rotated",
     "financial_indicators": "tables.financial_indicators",
     "heart_disease": "tables.heart_disease",
     "image_folder": "images.image_folder",
