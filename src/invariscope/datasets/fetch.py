@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from invariscope.datasets.downloads import DataUnavailable
 from invariscope.datasets.sources import Source
-from invariscope.datasets.unavailable import DataUnavailable
 from invariscope.errors import InputError
 from invariscope.files import appearing
 from invariscope.progress import Say, Show, receiving

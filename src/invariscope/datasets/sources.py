@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 from urllib.parse import urlsplit
 
-from invariscope.datasets.archives import member_of_deb, member_of_tar, member_of_zip
-from invariscope.datasets.unavailable import DataUnavailable
-from invariscope.datasets.web import download
+from invariscope.datasets.downloads import DataUnavailable, download, member_of_deb, member_of_tar, member_of_zip
 from invariscope.progress import Show
 
 __all__ = ["DataUnavailable", "DebianMember", "NpmMember", "Source", "Url", "WheelMember"]
