@@ -138,43 +138,37 @@ class _Http(http.client.HTTPConnection):
         self.sock.settimeout(STALL)
 
 
-class _Https(http.client.HTTPSConnection):
+class _Https(_Http, http.client.HTTPSConnection):
     """The same, encrypted."""
 
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(STALL)
 
-
-class _HttpHandler(urllib.request.HTTPHandler):
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_Http, request)
 
-
-class _HttpsHandler(urllib.request.HTTPSHandler):
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_Https, request)
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_HttpHandler, _HttpsHandler)
+    return urllib.request.build_opener(_Handler)
 
 
 # --- archives ---------------------------------------------------------------------------------------------------------
-def member_of_zip(archive: Path, member: str, target: Path) -> None:
-    """Write the member of a zip archive (a wheel is one) to ``target``."""
+def member_of_zip(archive: Path, member: str) -> Path:
+    """Write the member of a zip archive (a wheel is one) beside it, as ``member``."""
     with _damage_told(archive, member), zipfile.ZipFile(archive) as opened, opened.open(member) as inside:
-        _write(inside, target)
+        return _written(inside, archive)
 
 
-def member_of_tar(archive: Path, member: str, target: Path) -> None:
-    """Write the member of a tar archive, compressed in any way that this Python can read, to ``target``."""
+def member_of_tar(archive: Path, member: str) -> Path:
+    """Write the member of a tar archive, compressed in any way that this Python can read, beside it."""
     with _damage_told(archive, member), tarfile.open(archive) as opened:
-        _write_from_tar(opened, member, target)
+        return _written_from_tar(opened, member, archive)
 
 
-def member_of_deb(archive: Path, member: str, target: Path) -> None:
-    """Write the member of a Debian package to ``target``: an ar archive that holds the files as ``data.tar.xz``."""
+def member_of_deb(archive: Path, member: str) -> Path:
+    """Write the member of a Debian package beside it: an ar archive that holds the files as ``data.tar.xz``."""
     with _damage_told(archive, member), archive.open("rb") as stream:
         if stream.read(len(_AR_MAGIC)) != _AR_MAGIC:
             raise ValueError("not a Debian package")
@@ -190,23 +184,24 @@ def member_of_deb(archive: Path, member: str, target: Path) -> None:
                 f"{archive.name} is compressed as {name}, which this Python cannot read: unpack it with dpkg-deb -x"
             )
         with tarfile.open(fileobj=io.BytesIO(stream.read(size))) as opened:
-            _write_from_tar(opened, member, target)
+            return _written_from_tar(opened, member, archive)
 
 
-def _write_from_tar(opened: tarfile.TarFile, member: str, target: Path) -> None:
+def _written_from_tar(opened: tarfile.TarFile, member: str, archive: Path) -> Path:
     for entry in opened:
         # only a plain file is data: folders and devices have no content, links could lead anywhere
         if entry.name.removeprefix("./") == member and entry.isfile():
             inside = opened.extractfile(entry)
             assert inside is not None  # a plain file always opens
-            _write(inside, target)
-            return
+            return _written(inside, archive)
     raise KeyError(member)
 
 
-def _write(inside: IO[bytes], target: Path) -> None:
+def _written(inside: IO[bytes], archive: Path) -> Path:
+    target = archive.with_name("member")
     with target.open("wb") as out:
         shutil.copyfileobj(inside, out)
+    return target
 
 
 @contextmanager
