@@ -20,7 +20,7 @@ from invariscope.reading.environment_bins import (
     bin_environments,
     refuse_unbinned,
 )
-from invariscope.reading.spelling import SHELL
+from invariscope.reading.options import SHELL
 from invariscope.rows.environments import Environments
 
 DAYS = ["2024-12-30", "2023-03-05", "2024-02-29", "2023-03-06"]

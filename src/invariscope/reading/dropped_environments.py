@@ -12,9 +12,8 @@ from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, sorted_levels
 from invariscope.reading.environment_bins import PROPOSED
 from invariscope.reading.named_table import listed, some
-from invariscope.reading.options import ReadOptions
+from invariscope.reading.options import PYTHON, ReadOptions, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.rows.arrays import Booleans
 
 

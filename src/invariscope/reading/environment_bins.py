@@ -9,8 +9,8 @@ import pandas as pd
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name
+from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.reading.text_columns import mostly_numbers
 from invariscope.reading.written_dates import dates_of, look_like_dates
 from invariscope.rows.arrays import Floats, Integers

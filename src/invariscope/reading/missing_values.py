@@ -9,9 +9,8 @@ import pandas as pd
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, unused_name
-from invariscope.reading.options import MISSING_CHOICES
+from invariscope.reading.options import MISSING_CHOICES, PYTHON, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
 
 #: Columns listed with their counts before "and N more".
 COUNT_LIMIT = 30

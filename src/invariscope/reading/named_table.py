@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
-from invariscope.reading.options import ReadOptions
-from invariscope.reading.spelling import PYTHON, Spelling
+from invariscope.reading.options import PYTHON, ReadOptions, Spelling
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from invariscope.reading.named_table import some
+from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.rows.arrays import Integers
 
 #: A target with more different values is an amount, of which every amount is a one-to-one relabelling.

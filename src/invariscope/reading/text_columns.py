@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
+from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import MISSING, kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.reading.written_numbers import AmbiguousNumbersError, is_code, is_number, numbers_of
 
 #: A column of text is one of numbers, with something else in between, from this share of its rows on.

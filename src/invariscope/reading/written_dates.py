@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.spelling import PYTHON, Spelling
+from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.text_columns import MOSTLY, STRANGE_LIMIT
 
 #: Rows that tell at a glance whether a column holds dates.
