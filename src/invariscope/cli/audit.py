@@ -87,7 +87,7 @@ def audit_command(
     from invariscope.auditing import conditions
     from invariscope.cli import output
     from invariscope.progress import reporting
-    from invariscope.reading.prediction_column import model_of_predictions
+    from invariscope.reading.model_columns import model_of_predictions
     from invariscope.reading.read import read_with
 
     if model is not None and options.prediction is not None:

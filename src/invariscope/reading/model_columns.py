@@ -1,4 +1,4 @@
-"""A table as a fitted model reads it: its columns, in its order, encoded as they were when it was fitted."""
+"""A table as a fitted model reads it, its columns in its order and its encoding; or the column of its predictions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from itertools import chain
 from typing import Any
 
 from invariscope.errors import InputError
-from invariscope.models.splits import SplitsItself
+from invariscope.models.splits import Split, SplitsItself
+from invariscope.reading.dataset import Dataset
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
 from invariscope.reading.tidy_table import TidyTable, tidy
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import target_of
 
 
 def tidy_for_model(
@@ -45,6 +48,43 @@ def tidy_for_model(
     else:
         _refuse_other_count(options, names, getattr(model, "n_features_in_", len(names)), model_name)
     return tidy(table, options, names, encode=False)
+
+
+def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto") -> Split:
+    """The predictions that were read along with the rows, as a model of these rows.
+
+    Parameters
+    ----------
+    data : rows that were read with the options
+    options : ``prediction`` names the column: numbers, or for two classes the probability of the second
+    task : "auto", "regression" or "classification"
+
+    Raises
+    ------
+    InputError : the target has more than two classes, or what should be probabilities is not between 0 and 1
+    """
+    column, option = data.others["prediction"].to_frame(), options.spell("prediction")
+    name = str(options.prediction)
+    rows = Environments(column, data.y, data.env, target_name=data.target_name, env_name=data.env_name)
+    target = target_of(rows, task)
+    words = f'the predictions in column "{name}"'
+    predictions = rows.original(rows.X[:, 0])
+    if target.task == "regression":
+        return Split(predict=predictions, columns=[name], task="regression", name=words)
+    labels = ", ".join(map(str, target.classes))
+    if target.task != "binary":
+        raise InputError(
+            f'{option} is one column, but target "{data.target_name}" has {len(target.classes)} classes ({labels}): '
+            f"give the model itself with {options.spell('model')}, or {options.spell('task', 'regression')} if these "
+            "are amounts"
+        )
+    low, high = float(rows.X.min()), float(rows.X.max())
+    if low < 0 or high > 1:
+        raise InputError(
+            f'column "{name}" ({option}) runs from {low:g} to {high:g}: for target "{data.target_name}" with the '
+            f'classes {labels} it must hold the probability of "{target.classes[1]}", from 0 to 1'
+        )
+    return Split(predict=predictions, task="classification", classes=target.classes, name=words)
 
 
 # --- models fitted on an encoded table --------------------------------------------------------------------------------
