@@ -11,8 +11,7 @@ from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name
 from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.text_columns import mostly_numbers
-from invariscope.reading.written_dates import dates_of, look_like_dates
+from invariscope.reading.written_values import dates_of, look_like_dates, mostly_numbers
 from invariscope.rows.arrays import Floats, Integers
 
 DATE_BINS = ("year", "quarter", "month", "week", "day", "month-of-year", "weekday", "hour-of-day")

@@ -12,12 +12,15 @@ import pandas as pd
 from invariscope.errors import InputError
 from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import MISSING, kind_of
-from invariscope.reading.written_numbers import AmbiguousNumbersError, is_code, is_number, numbers_of
+from invariscope.reading.written_values import (
+    MOSTLY,
+    STRANGE_LIMIT,
+    AmbiguousNumbersError,
+    is_code,
+    is_number,
+    numbers_of,
+)
 
-#: A column of text is one of numbers, with something else in between, from this share of its rows on.
-MOSTLY = 0.9
-#: Strange texts listed before "and N more".
-STRANGE_LIMIT = 5
 #: A target with more different numbers is an amount, not a class.
 CLASS_LIMIT = 20
 
@@ -133,12 +136,6 @@ def _values(
     remark = ", ".join([*how, *(f"{_counted({text: count})} as missing" for text, count in signs.items())])
     remarks.numbers.append(f"{name} ({remark})" if remark else name)
     return values
-
-
-def mostly_numbers(column: pd.Series) -> bool:
-    """Whether nearly all texts of a column are numbers."""
-    counts = column.value_counts()
-    return bool(counts[[is_number(str(text).strip()) for text in counts.index]].sum() >= MOSTLY * max(counts.sum(), 1))
 
 
 def _unambiguous(texts: list[str], name: str, option: str, spell: Spelling) -> tuple[list[float], list[str]]:

@@ -18,7 +18,7 @@ from invariscope.reading.options import ReadOptions
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.stand_ins import stand_ins
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
-from invariscope.reading.written_dates import look_like_dates
+from invariscope.reading.written_values import look_like_dates
 
 #: Texts with more levels are left out, because they are names or remarks rather than categories.
 LEVEL_LIMIT = 100
