@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import calendar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,23 @@ from invariscope.reading.read_table import kind_of
 from invariscope.reading.written_values import dates_of, look_like_dates, mostly_numbers
 from invariscope.rows.arrays import Floats, Integers
 
-DATE_BINS = ("year", "quarter", "month", "week", "day", "month-of-year", "weekday", "hour-of-day")
+#: Parts of a date: a whole number that is in the order of the groups, from ``column.dt``; and its label.
+DATE_BINS: Mapping[str, tuple[Callable[[Any], Any], Callable[[int], str]]] = {
+    "year": (lambda date: date.year, str),
+    "quarter": (lambda date: date.year * 10 + date.quarter, lambda key: f"{key // 10}-Q{key % 10}"),
+    "month": (lambda date: date.year * 100 + date.month, lambda key: f"{key // 100}-{key % 100:02d}"),
+    "week": (  # of year, week and day
+        lambda date: date.isocalendar().astype(np.int64) @ (100, 1, 0),
+        lambda key: f"{key // 100}-W{key % 100:02d}",
+    ),
+    "day": (
+        lambda date: date.year * 10_000 + date.month * 100 + date.day,
+        lambda key: f"{key // 10_000}-{key // 100 % 100:02d}-{key % 100:02d}",
+    ),
+    "month-of-year": (lambda date: date.month, calendar.month_name.__getitem__),
+    "weekday": (lambda date: date.day_of_week, calendar.day_name.__getitem__),
+    "hour-of-day": (lambda date: date.hour, "{0:02d}:00–{0:02d}:59".format),
+}
 #: As many groups of numbers as a message proposes.
 PROPOSED = 4
 
@@ -153,39 +171,11 @@ def _dates(column: pd.Series, how: str, spell: Spelling) -> tuple[pd.Series, str
 
 def _parts_of_dates(dates: pd.Series, how: str) -> tuple[Integers, list[str]]:
     known = dates.notna().to_numpy()
-    date = dates[known].dt
-    if how == "week":
-        iso = date.isocalendar()
-        key = iso["year"].astype(np.int64) * 100 + iso["week"].astype(np.int64)
-    else:
-        key = {
-            "year": lambda: date.year,
-            "quarter": lambda: date.year * 10 + date.quarter,
-            "month": lambda: date.year * 100 + date.month,
-            "day": lambda: date.year * 10_000 + date.month * 100 + date.day,
-            "month-of-year": lambda: date.month,
-            "weekday": lambda: date.day_of_week,
-            "hour-of-day": lambda: date.hour,
-        }[how]()
-    keys, inverse = np.unique(key.to_numpy(dtype=np.int64), return_inverse=True)
+    number_of, text_of = DATE_BINS[how]
+    keys, inverse = np.unique(number_of(dates[known].dt).to_numpy(dtype=np.int64), return_inverse=True)
     codes = np.full(len(dates), -1, dtype=np.intp)
     codes[known] = inverse
-    return codes, [_date_label(int(key), how) for key in keys]
-
-
-def _date_label(key: int, how: str) -> str:
-    import calendar
-
-    return {
-        "year": lambda: str(key),
-        "quarter": lambda: f"{key // 10}-Q{key % 10}",
-        "month": lambda: f"{key // 100}-{key % 100:02d}",
-        "week": lambda: f"{key // 100}-W{key % 100:02d}",
-        "day": lambda: f"{key // 10_000}-{key // 100 % 100:02d}-{key % 100:02d}",
-        "month-of-year": lambda: calendar.month_name[key],
-        "weekday": lambda: calendar.day_name[key],
-        "hour-of-day": lambda: f"{key:02d}:00–{key:02d}:59",
-    }[how]()
+    return codes, [text_of(int(key)) for key in keys]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
