@@ -12,14 +12,14 @@ from invariscope.models.splits import Split, SplitsItself
 from invariscope.reading.dataset import Dataset
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
-from invariscope.reading.tidy_table import TidyTable, tidy
+from invariscope.reading.tidy_table import tidy
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import target_of
 
 
 def tidy_for_model(
     table: NamedTable, options: ReadOptions, names: list[str], model: Any, model_name: str = "the model"
-) -> TidyTable:
+) -> Dataset:
     """The table with the columns that a fitted model reads, and no others.
 
     Where the model was fitted on a table that :func:`invariscope.read` made, the columns are encoded in the same way;
@@ -123,9 +123,9 @@ def _sources(
     return [column for column in names if column in needed]
 
 
-def _as_fitted(tidied: TidyTable, fitted: Sequence[str], table: NamedTable, model_name: str) -> TidyTable:
+def _as_fitted(tidied: Dataset, fitted: Sequence[str], table: NamedTable, model_name: str) -> Dataset:
     """Columns of 0 for levels the model knows and this table has no row of; a word on levels it does not know."""
-    features = tidied.features
+    features = tidied.X
     texts = {_text(name) for name in features.columns if "=" in name and name not in table.frame.columns}
     known = {_text(name) for name in fitted if "=" in name}
     absent = [name for name in fitted if name not in features.columns and _text(name) in texts]
@@ -134,7 +134,7 @@ def _as_fitted(tidied: TidyTable, fitted: Sequence[str], table: NamedTable, mode
     notes += [f"The model has never seen {some(new)}: those rows have none of the levels it knows."] if new else []
     features = features.assign(**dict.fromkeys(absent, 0.0))
     _refuse_absent(table, fitted, features.columns, model_name)
-    return replace(tidied, features=features[list(fitted)], notes=(*tidied.notes, *notes))
+    return replace(tidied, X=features[list(fitted)], columns=tuple(fitted), notes=(*tidied.notes, *notes))
 
 
 def _text(name: str) -> str:

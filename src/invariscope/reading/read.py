@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
@@ -106,22 +107,11 @@ def read_with(
         tidied = tidy(table, options, names)
     else:
         tidied = tidy_for_model(table, options, names, model, model_name)
-    if not tidied.features.shape[1] and options.prediction is None:
+    if not tidied.columns and options.prediction is None:
         besides = " and ".join(quoted(list(options.roles)))
         raise InputError(f"{table.name} has no feature besides {besides}. {' '.join(tidied.notes)}".strip())
     is_file = isinstance(source, str | os.PathLike)
-    return Dataset(
-        X=tidied.features,
-        y=tidied.target,
-        env=tidied.env,
-        columns=tuple(tidied.features.columns),
-        description=f"{len(tidied.features):,} rows of {table.name}: {options.target} by {options.env}",
-        source=str(source) if is_file else f"a {type(source).__module__.split('.')[0]} table",
-        notes=tidied.notes,
-        others={options.roles[str(name)]: column for name, column in tidied.others.items()},
-        target_name=options.target,
-        env_name=options.env,
-    )
+    return replace(tidied, source=str(source) if is_file else f"a {type(source).__module__.split('.')[0]} table")
 
 
 def _refuse_texts(table: NamedTable, options: ReadOptions) -> None:

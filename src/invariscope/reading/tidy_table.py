@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
+from invariscope.reading.dataset import Dataset
 from invariscope.reading.dropped_environments import without_environments
 from invariscope.reading.encoding import level_columns, level_name, sorted_levels, unused_name, write_indicators
 from invariscope.reading.environment_bins import bin_environments, refuse_unbinned
@@ -26,21 +26,7 @@ LEVEL_LIMIT = 100
 CATEGORY_LIMIT = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class TidyTable:
-    """The same rows three times: features, target and environments; and columns that have another part.
-
-    ``features`` are float64 if they were encoded, else what they were in the table.
-    """
-
-    features: pd.DataFrame
-    target: pd.Series
-    env: pd.Series
-    others: pd.DataFrame
-    notes: tuple[str, ...]
-
-
-def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encode: bool = True) -> TidyTable:
+def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encode: bool = True) -> Dataset:
     """Clean, group, fill in and encode the columns of a table.
 
     Parameters
@@ -48,7 +34,7 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     table : the table, with the names that messages use
     options : which columns are no features, and what is done to all of them
     names : the features; what cannot be used is left out, or refused if the options name the features
-    encode : turn the features into numbers; ``False`` leaves them as they are, for a model that encodes them itself
+    encode : turn the features into float64; ``False`` leaves them as they are, for a model that encodes them itself
     """
     target, env, roles = options.target, options.env, options.roles
     _refuse_nested(table, target, env)
@@ -70,12 +56,17 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     elif options.missing != "drop-columns":
         # a model may read the environments, too: as they are in the table, not as they were grouped
         X = X.assign(**{name: columns[name].loc[rows.index] for name in names if name in roles})[list(names)]
-    return TidyTable(
-        features=X.reset_index(drop=True),
-        target=rows[target].reset_index(drop=True),
-        env=_whole_numbers(rows[env]).reset_index(drop=True),
-        others=rows[[name for name in roles if name not in (target, env)]].reset_index(drop=True),
+    X, rows = X.reset_index(drop=True), rows.reset_index(drop=True)
+    return Dataset(
+        X=X,
+        y=rows[target],
+        env=_whole_numbers(rows[env]),
+        columns=tuple(X.columns),
+        description=f"{len(X):,} rows of {table.name}: {target} by {env}",
         notes=tuple(notes),
+        others={option: rows[name] for name, option in roles.items() if name not in (target, env)},
+        target_name=target,
+        env_name=env,
     )
 
 
