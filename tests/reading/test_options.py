@@ -11,7 +11,7 @@ import pytest
 import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.reading import ReadOptions
-from invariscope.reading.dropped_environments import with_remedy
+from invariscope.reading.environment_labels import with_remedy
 from invariscope.reading.options import SHELL
 from invariscope.reading.read import read_with
 

@@ -128,7 +128,7 @@ def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -
     from dataclasses import replace
 
     from invariscope.auditing.audit import audit
-    from invariscope.reading.dropped_environments import remedy_for, with_remedy
+    from invariscope.reading.environment_labels import remedy_for, with_remedy
 
     with warnings.catch_warnings(), with_remedy(rows.env, options):
         # a model fitted on a bare array is given the table all the same: the report wants the names

@@ -86,7 +86,7 @@ def train_command(
     from invariscope.estimators.networks import need_torch
     from invariscope.estimators.table_training import Training
     from invariscope.progress import reporting
-    from invariscope.reading.dropped_environments import with_remedy
+    from invariscope.reading.environment_labels import with_remedy
     from invariscope.reading.read import read_with
 
     start = time.perf_counter()

@@ -9,9 +9,8 @@ import pandas as pd
 
 from invariscope.errors import InputError
 from invariscope.reading.dataset import Dataset
-from invariscope.reading.dropped_environments import without_environments
 from invariscope.reading.encoding import level_columns, level_name, sorted_levels, unused_name, write_indicators
-from invariscope.reading.environment_bins import bin_environments, refuse_unbinned
+from invariscope.reading.environment_labels import bin_environments, refuse_unbinned, without_environments
 from invariscope.reading.missing_values import fill
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions

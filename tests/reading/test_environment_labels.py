@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invariscope.errors import InputError
-from invariscope.reading.dropped_environments import without_environments
-from invariscope.reading.environment_bins import (
+from invariscope.reading.environment_labels import (
     DATE_BINS,
     Bin,
     bin_environments,
     refuse_unbinned,
+    without_environments,
 )
 from invariscope.reading.options import SHELL
 from invariscope.rows.environments import Environments
