@@ -79,15 +79,13 @@ class Dataset:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        if isinstance(self.X, np.ndarray):  # a table has names, an array has not: reports should
-            import pandas as pd
-
-            return iter((pd.DataFrame(self.X, columns=list(self.columns), copy=False), *self._named()))
-        return iter((self.X, self.y, self.env))
-
-    def _named(self) -> Iterator[Any]:
+        if not isinstance(self.X, np.ndarray):
+            yield from (self.X, self.y, self.env)
+            return
         import pandas as pd
 
+        # a table has names, an array has not: reports should
+        yield pd.DataFrame(self.X, columns=list(self.columns), copy=False)
         for values, name in ((self.y, self.target_name), (self.env, self.env_name)):
             yield pd.Series(values, name=name) if np.ndim(values) == 1 else values
 

@@ -185,13 +185,10 @@ def _quantile_groups(column: pd.Series, values: Floats, count: int) -> tuple[pd.
     known = values[~np.isnan(values)]
     cuts = _even_cuts(known, count)
     groups, codes = np.unique(np.searchsorted(cuts, known, side="left"), return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(len(groups)))
-    lowest = np.minimum.reduceat(known[order], starts) if known.size else known
-    highest = np.maximum.reduceat(known[order], starts) if known.size else known
+    members = pd.Series(known).groupby(codes)
     placed = np.full(len(values), -1, dtype=np.intp)
     placed[~np.isnan(values)] = codes
-    labels = _labelled(column, placed, _ranges(str(column.name), lowest, highest))
+    labels = _labelled(column, placed, _ranges(str(column.name), members.min().tolist(), members.max().tolist()))
     sizes = np.bincount(codes, minlength=1)
     if len(groups) == count and sizes.max() <= 2 * sizes.min():
         return labels, ()
@@ -218,7 +215,7 @@ def _even_cuts(values: Floats, count: int) -> Floats:
     return distinct[cuts]
 
 
-def _ranges(name: str, lowest: Floats, highest: Floats) -> list[str]:
+def _ranges(name: str, lowest: Sequence[float], highest: Sequence[float]) -> list[str]:
     """Labels such as "age 17–28", with as few digits as keep neighbours apart.
 
     Measurements with many decimals have neighbours so close that nobody wants to see all digits: there bounds may
