@@ -45,8 +45,11 @@ def tidy_for_model(
     _refuse_changes(options)
     if hasattr(model, "feature_names_in_"):
         names = _named_columns(table, options, names, [str(name) for name in model.feature_names_in_], model_name)
-    else:
-        _refuse_other_count(options, names, getattr(model, "n_features_in_", len(names)), model_name)
+    elif getattr(model, "n_features_in_", len(names)) != len(names):
+        raise InputError(
+            f"{model_name} was fitted on {model.n_features_in_} columns without names, {len(names)} are given "
+            f"({some(names)}): name them with {options.spell('features')}, in the order of the fit"
+        )
     return tidy(table, options, names, encode=False)
 
 
@@ -172,14 +175,6 @@ def _named_columns(
     if dropped & set(fitted):
         raise InputError(f'{model_name} reads column "{min(dropped & set(fitted))}": take it out of {spell("drop")}')
     return fitted
-
-
-def _refuse_other_count(options: ReadOptions, names: list[str], count: int, model_name: str) -> None:
-    if count != len(names):
-        raise InputError(
-            f"{model_name} was fitted on {count} columns without names, {len(names)} are given ({some(names)}): "
-            f"name them with {options.spell('features')}, in the order of the fit"
-        )
 
 
 def _refuse_absent(table: NamedTable, fitted: Sequence[str], there: Collection[str], model_name: str) -> None:

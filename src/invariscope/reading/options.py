@@ -53,18 +53,14 @@ SHELL = Spelling(shell=True)
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """Which columns of a table are what, and what is done to them; see :func:`invariscope.read`.
+    """Which columns of a table are what, and what is done to them: the options of :func:`invariscope.read`, and more.
 
     Attributes
     ----------
-    target, env : the columns that are predicted, and that say where a row comes from
     weight, prediction : columns of numbers that go along: how many rows each stands for, what a model predicted
     features : columns to use; none means all that have no other part
-    drop, categories : columns not to use, and columns of numbers that are codes
     missing : one of :data:`MISSING_CHOICES`
-    na : texts that mean "missing"
     env_bins : how environments are grouped; in a shell as typed
-    drop_env : environments to leave out, by label
     spell : how the user types options, so that a remedy can be typed as it stands
 
     >>> ReadOptions(target="ill", env="site", weight="times").roles

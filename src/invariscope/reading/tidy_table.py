@@ -150,19 +150,15 @@ def _feature(table: NamedTable, column: pd.Series, is_code: bool, remarks: TextR
     if kind in ("dates", "nested values") or not (kind == "text" or categorical):
         return column, kind
     levels = column.nunique()
-    _refuse_category(table, str(column.name), levels, is_code=is_code)
+    if is_code and levels > CATEGORY_LIMIT:
+        raise InputError(
+            f'column "{column.name}" ({table.spell("categories")}) has {levels:,} different values: that is no '
+            f"category. Group them into at most {CATEGORY_LIMIT:,}, or drop the column."
+        )
     if not is_code and (levels > LEVEL_LIMIT or levels > len(column) // 2):
         return column, "identifiers"
     # as categories, so that texts are compared once and not in every step that follows
     return _as_categories(column) if categorical else column.astype("category"), "categories"
-
-
-def _refuse_category(table: NamedTable, name: str, levels: int, *, is_code: bool) -> None:
-    if is_code and levels > CATEGORY_LIMIT:
-        raise InputError(
-            f'column "{name}" ({table.spell("categories")}) has {levels:,} different values: that is no category. '
-            f"Group them into at most {CATEGORY_LIMIT:,}, or drop the column."
-        )
 
 
 def _refuse_named(table: NamedTable, useless: Mapping[str, Sequence[str]], identifiers: Mapping[str, int]) -> None:
