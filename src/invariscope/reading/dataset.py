@@ -110,15 +110,12 @@ class Dataset:
 
         frame = pd.DataFrame(self.X) if not isinstance(self.X, pd.DataFrame) else self.X.copy()
         frame.columns = pd.Index(self.columns)
-        targets = np.asarray(self.y)
-        for name, values in (
-            *([(self.target_name, targets)] if targets.ndim == 1 else
-              [(f"{self.target_name} {k + 1}", column) for k, column in enumerate(targets.T)]),
-            (self.env_name, np.asarray(self.env)),
-        ):  # fmt: skip
-            if name in frame.columns:  # the environment may be a feature as well
-                name = f"{name} (label)"
-            frame[name] = values
+        targets = {self.target_name: self.y}
+        if np.ndim(self.y) > 1:
+            targets = {f"{self.target_name} {k + 1}": column for k, column in enumerate(np.asarray(self.y).T)}
+        for name, values in (*targets.items(), (self.env_name, self.env)):
+            # the environment may be a feature as well
+            frame[f"{name} (label)" if name in frame.columns else name] = np.asarray(values)
         return frame
 
     @property

@@ -90,8 +90,8 @@ class NamedTable:
     def _closest(self, name: str) -> str:
         known = [str(column) for column in self.frame.columns]
         lowered = {column.lower(): column for column in reversed(known)}
-        close = [lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
-        return f"did you mean {' or '.join(quoted(close))}?" if close else f"it has {some(known)}"
+        close = [f'"{lowered[match]}"' for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+        return f"did you mean {' or '.join(close)}?" if close else f"it has {some(known)}"
 
 
 def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
@@ -108,11 +108,6 @@ def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
             parts = next(csv.reader([value], skipinitialspace=True), [])
             names += [part.strip() for part in parts if part.strip()]
     return names
-
-
-def quoted(names: Sequence[str]) -> list[str]:
-    """Names in double quotes."""
-    return [f'"{name}"' for name in names]
 
 
 def some(names: Sequence[str]) -> str:

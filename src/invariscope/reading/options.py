@@ -30,9 +30,8 @@ class Spelling:
             # a list is split at its commas, unless they stand in quotes; one value is taken whole
             texts = [f'"{text}"' if "," in str(text) and len(values) > 1 else str(text) for text in values]
             return f"{name} {shlex.quote(','.join(texts))}" if values else name
-        shown = [_quoted(text) for text in values]
-        joined = ", ".join(shown)
-        return f"{option}={f'[{joined}]' if len(shown) > 1 else joined}"
+        shown = ", ".join(f'"{text}"' if isinstance(text, str) else str(text) for text in values)
+        return f"{option}={f'[{shown}]' if len(values) > 1 else shown}"
 
     def each(self, option: str, values: Sequence[str]) -> str:
         """An option that a shell repeats for every value, because a value may have commas.
@@ -41,10 +40,6 @@ class Spelling:
         ('na=["-", "n.d."]', '--na - --na n.d.')
         """
         return " ".join(self(option, value) for value in values) if self.shell else self(option, list(values))
-
-
-def _quoted(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 PYTHON = Spelling()

@@ -36,7 +36,6 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     encode : turn the features into float64; ``False`` leaves them as they are, for a model that encodes them itself
     """
     target, env, roles = options.target, options.env, options.roles
-    _refuse_nested(table, target, env)
     codes = _codes(table, options, names)
     remarks = TextRemarks()
     columns = {name: without(table.frame[name], options.na, remarks) for name in dict.fromkeys([*names, *roles])}
@@ -67,12 +66,6 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
         target_name=target,
         env_name=env,
     )
-
-
-def _refuse_nested(table: NamedTable, *names: str) -> None:
-    for name, option in zip(names, ("target", "env"), strict=True):
-        if kind_of(table.frame[name]) == "nested values":
-            raise InputError(f'column "{name}" ({table.spell(option)}) holds nested values: name a column of labels')
 
 
 def _codes(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> list[str]:
