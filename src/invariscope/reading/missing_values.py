@@ -9,6 +9,7 @@ import pandas as pd
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, unused_name
+from invariscope.reading.named_table import some
 from invariscope.reading.options import MISSING_CHOICES, PYTHON, Spelling
 from invariscope.reading.read_table import kind_of
 
@@ -202,5 +203,4 @@ def _values(count: int) -> str:
 
 
 def _listed(counts: pd.Series) -> str:
-    shown = ", ".join(f"{name} {count:,}" for name, count in counts.iloc[:COUNT_LIMIT].items())
-    return shown if len(counts) <= COUNT_LIMIT else f"{shown} and {len(counts) - COUNT_LIMIT} more"
+    return some([f"{name} {count:,}" for name, count in counts.items()], COUNT_LIMIT)

@@ -110,11 +110,11 @@ def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
     return names
 
 
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], limit: int = NAME_LIMIT) -> str:
     """Names in one line: the first dozen, and how many more there are.
 
     >>> some(["a", "b"]), some([f"x{j}" for j in range(14)])[-19:]
     ('a, b', 'x10, x11 and 2 more')
     """
-    shown = ", ".join(names[:NAME_LIMIT])
-    return shown if len(names) <= NAME_LIMIT else f"{shown} and {len(names) - NAME_LIMIT} more"
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
