@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from invariscope.datasets import fetch, sources
-from invariscope.datasets.fetch import DataFile, DataUnavailable, Found, locate, locate_all, state_of
+from invariscope.datasets.downloads import DataUnavailable
+from invariscope.datasets.fetch import DataFile, Found, locate, locate_all, state_of
 from invariscope.datasets.sources import Url, WheelMember
 from invariscope.errors import InputError
 from invariscope.progress import Show

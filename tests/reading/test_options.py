@@ -11,9 +11,9 @@ import pytest
 import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.reading import ReadOptions
-from invariscope.reading.dropped_environments import with_remedy
+from invariscope.reading.environment_labels import with_remedy
+from invariscope.reading.options import SHELL
 from invariscope.reading.read import read_with
-from invariscope.reading.spelling import SHELL
 
 TABLE = pd.DataFrame({"y": range(6), "age": [1, 5, 2, 4, 3, 6], "dose": [2, 4, 4, 2, 4, 2], "times": [1, 2] * 3})
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from invariscope.errors import InputError
-from invariscope.reading.spelling import SHELL
+from invariscope.reading.options import SHELL
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
 
 

@@ -14,7 +14,7 @@ from invariscope.cli.audit import audit_command
 from invariscope.cli.datasets import datasets_command
 from invariscope.cli.demo import demo_command
 from invariscope.cli.train import train_command
-from invariscope.datasets.unavailable import DataUnavailable
+from invariscope.datasets.downloads import DataUnavailable
 from invariscope.errors import InputError
 from invariscope.results import VERSION
 

@@ -90,7 +90,7 @@ def audit_command(
     linear head is fitted on them.
     """
     from invariscope.cli import output  # here: these bring rich and pandas along
-    from invariscope.reading.prediction_column import model_of_predictions
+    from invariscope.reading.model_columns import model_of_predictions
 
     if model is not None and options.prediction is not None:
         raise InputError("--model and --prediction are two ways to give one model: leave one out")
@@ -125,7 +125,7 @@ def _loaded(path: Path, trust_pickle: bool, trust: tuple[str, ...]) -> Any:
 
 
 def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -> Audit:
-    from invariscope.reading.dropped_environments import remedy_for, with_remedy
+    from invariscope.reading.environment_labels import remedy_for, with_remedy
 
     with warnings.catch_warnings(), with_remedy(rows.env, options):
         # a model fitted on a bare array is given the table all the same: the report wants the names

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from invariscope.reading.options import MISSING_CHOICES, ReadOptions
-from invariscope.reading.spelling import SHELL
+from invariscope.reading.options import MISSING_CHOICES, SHELL, ReadOptions
 
 Command = Callable[..., Any]
 

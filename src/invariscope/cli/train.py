@@ -89,7 +89,7 @@ def train_command(
     from invariscope.cli import output
     from invariscope.estimators.networks import need_torch
     from invariscope.estimators.table_training import Training
-    from invariscope.reading.dropped_environments import with_remedy
+    from invariscope.reading.environment_labels import with_remedy
 
     start = time.perf_counter()
     output.check_model_place(out, [data])

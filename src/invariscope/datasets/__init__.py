@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from invariscope.reading.dataset import Dataset
 
 if TYPE_CHECKING:
+    from invariscope.datasets.downloads import DataUnavailable
     from invariscope.datasets.images.colored import colored_digits, colored_mnist
-    from invariscope.datasets.images.fashion import fashion_mnist
     from invariscope.datasets.images.image_folder import image_folder, pacs
     from invariscope.datasets.images.images import Images
-    from invariscope.datasets.images.rotated import rotated_digits, rotated_mnist
-    from invariscope.datasets.sources import DataUnavailable
+    from invariscope.datasets.images.rotated import fashion_mnist, rotated_digits, rotated_mnist
     from invariscope.datasets.synthetic.bayesian_network import bayesian_network, two_domain_example
     from invariscope.datasets.synthetic.ladder import ladder
     from invariscope.datasets.synthetic.linear_sem import linear_sem, linear_sem_b6
@@ -63,7 +62,7 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "DataUnavailable": "sources",
+    "DataUnavailable": "downloads",
     "Images": "images.images",
     "Synthetic": "synthetic.synthetic",
     "adult": "tables.adult",
@@ -71,7 +70,7 @@ _MODULE_OF = {
     "bike_sharing": "tables.bike_sharing",
     "colored_digits": "images.colored",
     "colored_mnist": "images.colored",
-    "fashion_mnist": "images.fashion",
+    "fashion_mnist": "images.rotated",
     "financial_indicators": "tables.financial_indicators",
     "heart_disease": "tables.heart_disease",
     "image_folder": "images.image_folder",

@@ -17,7 +17,7 @@ from invariscope.reading.dataset import Dataset
 #: Where the data sets are, in the order in which they are listed.
 MODULES = (
     *(f"tables.{name}" for name in ("bike_sharing", "adult", "law_school", "financial_indicators", "heart_disease")),
-    *(f"images.{name}" for name in ("colored", "rotated", "fashion", "image_folder")),
+    *(f"images.{name}" for name in ("colored", "rotated", "image_folder")),
     *(f"synthetic.{name}" for name in ("linear_sem", "nonlinear_sem", "bayesian_network", "nulls", "overlap")),
 )
 

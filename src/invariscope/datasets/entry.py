@@ -31,23 +31,26 @@ class Entry:
 
     Attributes
     ----------
-    name : also the name of its function in ``invariscope.datasets``
+    load : its function in ``invariscope.datasets``, whose name is its own
     kind : "table", "images" or "synthetic"
     title : one line on what it is
-    load : the function itself
     files : what must be fetched first; none where the data are bundled or made up
     licence, reference : terms of use, and the paper or page to cite
     published : numbers to check the loaded data against
     """
 
-    name: str
+    load: Callable[..., Dataset]
     kind: str
     title: str
-    load: Callable[..., Dataset]
     files: tuple[DataFile, ...] = ()
     licence: str = ""
     reference: str = ""
     published: tuple[Published, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the data set is called."""
+        return self.load.__name__
 
 
 def facts(data: Dataset) -> dict[str, float]:

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from invariscope.datasets.downloads import DataUnavailable
 from invariscope.datasets.sources import Source
-from invariscope.datasets.unavailable import DataUnavailable
 from invariscope.errors import InputError
 from invariscope.files import appearing
 from invariscope.progress import Say, Show, receiving
-
-__all__ = ["DATA_FOLDER", "DataFile", "DataUnavailable", "Found", "cache_folder", "locate", "locate_all", "state_of"]
 
 #: Environment variable that names a folder with data files under their canonical names.
 DATA_FOLDER = "INVARISCOPE_DATA"

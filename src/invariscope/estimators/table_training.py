@@ -14,10 +14,10 @@ from invariscope.estimators.classifier import InvariantClassifier
 from invariscope.estimators.regressor import InvariantRegressor
 from invariscope.heads.losses import loss_of
 from invariscope.reading.dataset import Dataset
-from invariscope.reading.dropped_environments import named_environments
 from invariscope.reading.encoding import level_name
+from invariscope.reading.environment_labels import named_environments
 from invariscope.reading.named_table import some
-from invariscope.reading.spelling import PYTHON, Spelling
+from invariscope.reading.options import PYTHON, Spelling
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of

@@ -79,15 +79,13 @@ class Dataset:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        if isinstance(self.X, np.ndarray):  # a table has names, an array has not: reports should
-            import pandas as pd
-
-            return iter((pd.DataFrame(self.X, columns=list(self.columns), copy=False), *self._named()))
-        return iter((self.X, self.y, self.env))
-
-    def _named(self) -> Iterator[Any]:
+        if not isinstance(self.X, np.ndarray):
+            yield from (self.X, self.y, self.env)
+            return
         import pandas as pd
 
+        # a table has names, an array has not: reports should
+        yield pd.DataFrame(self.X, columns=list(self.columns), copy=False)
         for values, name in ((self.y, self.target_name), (self.env, self.env_name)):
             yield pd.Series(values, name=name) if np.ndim(values) == 1 else values
 
@@ -112,15 +110,12 @@ class Dataset:
 
         frame = pd.DataFrame(self.X) if not isinstance(self.X, pd.DataFrame) else self.X.copy()
         frame.columns = pd.Index(self.columns)
-        targets = np.asarray(self.y)
-        for name, values in (
-            *([(self.target_name, targets)] if targets.ndim == 1 else
-              [(f"{self.target_name} {k + 1}", column) for k, column in enumerate(targets.T)]),
-            (self.env_name, np.asarray(self.env)),
-        ):  # fmt: skip
-            if name in frame.columns:  # the environment may be a feature as well
-                name = f"{name} (label)"
-            frame[name] = values
+        targets = {self.target_name: self.y}
+        if np.ndim(self.y) > 1:
+            targets = {f"{self.target_name} {k + 1}": column for k, column in enumerate(np.asarray(self.y).T)}
+        for name, values in (*targets.items(), (self.env_name, self.env)):
+            # the environment may be a feature as well
+            frame[f"{name} (label)" if name in frame.columns else name] = np.asarray(values)
         return frame
 
     @property

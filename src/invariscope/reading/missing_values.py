@@ -9,9 +9,9 @@ import pandas as pd
 
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, unused_name
-from invariscope.reading.options import MISSING_CHOICES
+from invariscope.reading.named_table import some
+from invariscope.reading.options import MISSING_CHOICES, PYTHON, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
 
 #: Columns listed with their counts before "and N more".
 COUNT_LIMIT = 30
@@ -86,7 +86,7 @@ def fill(
     if how == "refuse":
         raise InputError(_refusal(gaps, counts, env, spell))
     if how == "drop-rows":
-        return _without_rows(frame, gaps, counts, env, [name for name in counts.index if name not in protected], spell)
+        return _without_rows(frame, gaps, env, protected, spell)
     if how == "drop-columns":
         note = f"Left out because values are missing: {_listed(counts)}."
         return frame.drop(columns=counts.index), (*notes, note)
@@ -123,15 +123,10 @@ def _worst_place(gap: pd.Series, env: pd.Series) -> str:
 
 
 def _without_rows(
-    frame: pd.DataFrame,
-    gaps: pd.DataFrame,
-    counts: pd.Series,
-    env: pd.Series | None,
-    droppable: list[str],
-    spell: Spelling,
+    frame: pd.DataFrame, gaps: pd.DataFrame, env: pd.Series | None, protected: Sequence[str], spell: Spelling
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    hit = gaps.any(axis=1).to_numpy()
-    costly = _costly(gaps, droppable)
+    hit, counts = gaps.any(axis=1).to_numpy(), _counts(gaps)
+    costly = _costly(gaps, [name for name in counts.index if name not in protected])
     if hit.all():
         remedy = f"Leave out columns with {spell('drop', costly)}." if costly else "Name other columns."
         raise InputError(f"every row has a missing value ({_listed(counts)}): there would be no row left. {remedy}")
@@ -208,5 +203,4 @@ def _values(count: int) -> str:
 
 
 def _listed(counts: pd.Series) -> str:
-    shown = ", ".join(f"{name} {count:,}" for name, count in counts.iloc[:COUNT_LIMIT].items())
-    return shown if len(counts) <= COUNT_LIMIT else f"{shown} and {len(counts) - COUNT_LIMIT} more"
+    return some([f"{name} {count:,}" for name, count in counts.items()], COUNT_LIMIT)

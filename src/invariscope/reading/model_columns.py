@@ -1,4 +1,4 @@
-"""A table as a fitted model reads it: its columns, in its order, encoded as they were when it was fitted."""
+"""A table as a fitted model reads it, its columns in its order and its encoding; or the column of its predictions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from itertools import chain
 from typing import Any
 
 from invariscope.errors import InputError
-from invariscope.models.splits import SplitsItself
+from invariscope.models.splits import Split, SplitsItself
+from invariscope.reading.dataset import Dataset
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
-from invariscope.reading.tidy_table import TidyTable, tidy
+from invariscope.reading.tidy_table import tidy
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import target_of
 
 
 def tidy_for_model(
     table: NamedTable, options: ReadOptions, names: list[str], model: Any, model_name: str = "the model"
-) -> TidyTable:
+) -> Dataset:
     """The table with the columns that a fitted model reads, and no others.
 
     Where the model was fitted on a table that :func:`invariscope.read` made, the columns are encoded in the same way;
@@ -42,9 +45,49 @@ def tidy_for_model(
     _refuse_changes(options)
     if hasattr(model, "feature_names_in_"):
         names = _named_columns(table, options, names, [str(name) for name in model.feature_names_in_], model_name)
-    else:
-        _refuse_other_count(options, names, getattr(model, "n_features_in_", len(names)), model_name)
+    elif getattr(model, "n_features_in_", len(names)) != len(names):
+        raise InputError(
+            f"{model_name} was fitted on {model.n_features_in_} columns without names, {len(names)} are given "
+            f"({some(names)}): name them with {options.spell('features')}, in the order of the fit"
+        )
     return tidy(table, options, names, encode=False)
+
+
+def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto") -> Split:
+    """The predictions that were read along with the rows, as a model of these rows.
+
+    Parameters
+    ----------
+    data : rows that were read with the options
+    options : ``prediction`` names the column: numbers, or for two classes the probability of the second
+    task : "auto", "regression" or "classification"
+
+    Raises
+    ------
+    InputError : the target has more than two classes, or what should be probabilities is not between 0 and 1
+    """
+    column, option = data.others["prediction"].to_frame(), options.spell("prediction")
+    name = str(options.prediction)
+    rows = Environments(column, data.y, data.env, target_name=data.target_name, env_name=data.env_name)
+    target = target_of(rows, task)
+    words = f'the predictions in column "{name}"'
+    predictions = rows.original(rows.X[:, 0])
+    if target.task == "regression":
+        return Split(predict=predictions, columns=[name], task="regression", name=words)
+    labels = ", ".join(map(str, target.classes))
+    if target.task != "binary":
+        raise InputError(
+            f'{option} is one column, but target "{data.target_name}" has {len(target.classes)} classes ({labels}): '
+            f"give the model itself with {options.spell('model')}, or {options.spell('task', 'regression')} if these "
+            "are amounts"
+        )
+    low, high = float(rows.X.min()), float(rows.X.max())
+    if low < 0 or high > 1:
+        raise InputError(
+            f'column "{name}" ({option}) runs from {low:g} to {high:g}: for target "{data.target_name}" with the '
+            f'classes {labels} it must hold the probability of "{target.classes[1]}", from 0 to 1'
+        )
+    return Split(predict=predictions, task="classification", classes=target.classes, name=words)
 
 
 # --- models fitted on an encoded table --------------------------------------------------------------------------------
@@ -83,9 +126,9 @@ def _sources(
     return [column for column in names if column in needed]
 
 
-def _as_fitted(tidied: TidyTable, fitted: Sequence[str], table: NamedTable, model_name: str) -> TidyTable:
+def _as_fitted(tidied: Dataset, fitted: Sequence[str], table: NamedTable, model_name: str) -> Dataset:
     """Columns of 0 for levels the model knows and this table has no row of; a word on levels it does not know."""
-    features = tidied.features
+    features = tidied.X
     texts = {_text(name) for name in features.columns if "=" in name and name not in table.frame.columns}
     known = {_text(name) for name in fitted if "=" in name}
     absent = [name for name in fitted if name not in features.columns and _text(name) in texts]
@@ -94,7 +137,7 @@ def _as_fitted(tidied: TidyTable, fitted: Sequence[str], table: NamedTable, mode
     notes += [f"The model has never seen {some(new)}: those rows have none of the levels it knows."] if new else []
     features = features.assign(**dict.fromkeys(absent, 0.0))
     _refuse_absent(table, fitted, features.columns, model_name)
-    return replace(tidied, features=features[list(fitted)], notes=(*tidied.notes, *notes))
+    return replace(tidied, X=features[list(fitted)], columns=tuple(fitted), notes=(*tidied.notes, *notes))
 
 
 def _text(name: str) -> str:
@@ -132,14 +175,6 @@ def _named_columns(
     if dropped & set(fitted):
         raise InputError(f'{model_name} reads column "{min(dropped & set(fitted))}": take it out of {spell("drop")}')
     return fitted
-
-
-def _refuse_other_count(options: ReadOptions, names: list[str], count: int, model_name: str) -> None:
-    if count != len(names):
-        raise InputError(
-            f"{model_name} was fitted on {count} columns without names, {len(names)} are given ({some(names)}): "
-            f"name them with {options.spell('features')}, in the order of the fit"
-        )
 
 
 def _refuse_absent(table: NamedTable, fitted: Sequence[str], there: Collection[str], model_name: str) -> None:

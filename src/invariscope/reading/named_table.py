@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
-from invariscope.reading.options import ReadOptions
-from invariscope.reading.spelling import PYTHON, Spelling
+from invariscope.reading.options import PYTHON, ReadOptions, Spelling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,8 +90,8 @@ class NamedTable:
     def _closest(self, name: str) -> str:
         known = [str(column) for column in self.frame.columns]
         lowered = {column.lower(): column for column in reversed(known)}
-        close = [lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
-        return f"did you mean {' or '.join(quoted(close))}?" if close else f"it has {some(known)}"
+        close = [f'"{lowered[match]}"' for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+        return f"did you mean {' or '.join(close)}?" if close else f"it has {some(known)}"
 
 
 def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
@@ -111,16 +110,11 @@ def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
     return names
 
 
-def quoted(names: Sequence[str]) -> list[str]:
-    """Names in double quotes."""
-    return [f'"{name}"' for name in names]
-
-
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], limit: int = NAME_LIMIT) -> str:
     """Names in one line: the first dozen, and how many more there are.
 
     >>> some(["a", "b"]), some([f"x{j}" for j in range(14)])[-19:]
     ('a, b', 'x10, x11 and 2 more')
     """
-    shown = ", ".join(names[:NAME_LIMIT])
-    return shown if len(names) <= NAME_LIMIT else f"{shown} and {len(names) - NAME_LIMIT} more"
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,30 +1,61 @@
-"""How a table is read: every option once, from the command line down to the reader."""
+"""How a table is read: every option once, from the command line down to the reader, and how the user typed it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-
-from invariscope.reading.spelling import PYTHON, Spelling
+from typing import Any
 
 #: What can be done about missing values.
 MISSING_CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator")
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """How messages name an option, ``env_bins=`` or ``--env-bins``, so that their remedy can be typed as it stands.
+
+    >>> PYTHON("env_bins"), SHELL("env_bins"), PYTHON("missing", "drop-rows"), SHELL("missing", "drop-rows")
+    ('env_bins=', '--env-bins', 'missing="drop-rows"', '--missing drop-rows')
+    >>> PYTHON("drop", ["ca", "thal"]), SHELL("drop", ["ca", "thal"]), SHELL("drop", "days in bed")
+    ('drop=["ca", "thal"]', '--drop ca,thal', "--drop 'days in bed'")
+    """
+
+    shell: bool = False
+
+    def __call__(self, option: str, value: Any = None) -> str:
+        values = [] if value is None else value if isinstance(value, list) else [value]
+        if self.shell:
+            name = f"--{option.replace('_', '-')}"
+            # a list is split at its commas, unless they stand in quotes; one value is taken whole
+            texts = [f'"{text}"' if "," in str(text) and len(values) > 1 else str(text) for text in values]
+            return f"{name} {shlex.quote(','.join(texts))}" if values else name
+        shown = ", ".join(f'"{text}"' if isinstance(text, str) else str(text) for text in values)
+        return f"{option}={f'[{shown}]' if len(values) > 1 else shown}"
+
+    def each(self, option: str, values: Sequence[str]) -> str:
+        """An option that a shell repeats for every value, because a value may have commas.
+
+        >>> PYTHON.each("na", ["-", "n.d."]), SHELL.each("na", ["-", "n.d."])
+        ('na=["-", "n.d."]', '--na - --na n.d.')
+        """
+        return " ".join(self(option, value) for value in values) if self.shell else self(option, list(values))
+
+
+PYTHON = Spelling()
+SHELL = Spelling(shell=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """Which columns of a table are what, and what is done to them; see :func:`invariscope.read`.
+    """Which columns of a table are what, and what is done to them: the options of :func:`invariscope.read`, and more.
 
     Attributes
     ----------
-    target, env : the columns that are predicted, and that say where a row comes from
     weight, prediction : columns of numbers that go along: how many rows each stands for, what a model predicted
     features : columns to use; none means all that have no other part
-    drop, categories : columns not to use, and columns of numbers that are codes
     missing : one of :data:`MISSING_CHOICES`
-    na : texts that mean "missing"
     env_bins : how environments are grouped; in a shell as typed
-    drop_env : environments to leave out, by label
     spell : how the user types options, so that a remedy can be typed as it stands
 
     >>> ReadOptions(target="ill", env="site", weight="times").roles
@@ -61,7 +92,6 @@ class ReadOptions:
 
         In a shell one edge has a comma behind it.
 
-        >>> from invariscope.reading.spelling import SHELL
         >>> typed = ("weekday", "4", "30, 50.5", "30,")
         >>> [ReadOptions(target="y", env="e", env_bins=text, spell=SHELL).bins for text in typed]
         ['weekday', 4, (30.0, 50.5), (30.0,)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
@@ -95,37 +96,26 @@ def read_with(
 ) -> Dataset:
     """Read a table with all options in one object; ``model_name`` is what messages call the model."""
     from invariscope.reading.model_columns import tidy_for_model
-    from invariscope.reading.named_table import NamedTable, quoted
+    from invariscope.reading.named_table import NamedTable
     from invariscope.reading.tidy_table import tidy
 
     table = NamedTable.of(source, options)
     table.check_roles(options)
-    _refuse_texts(table, options)
+    _refuse_kinds(table, options)
     names = table.features(options)
     if model is None:
         tidied = tidy(table, options, names)
     else:
         tidied = tidy_for_model(table, options, names, model, model_name)
-    if not tidied.features.shape[1] and options.prediction is None:
-        besides = " and ".join(quoted(list(options.roles)))
+    if not tidied.columns and options.prediction is None:
+        besides = " and ".join(f'"{name}"' for name in options.roles)
         raise InputError(f"{table.name} has no feature besides {besides}. {' '.join(tidied.notes)}".strip())
     is_file = isinstance(source, str | os.PathLike)
-    return Dataset(
-        X=tidied.features,
-        y=tidied.target,
-        env=tidied.env,
-        columns=tuple(tidied.features.columns),
-        description=f"{len(tidied.features):,} rows of {table.name}: {options.target} by {options.env}",
-        source=str(source) if is_file else f"a {type(source).__module__.split('.')[0]} table",
-        notes=tidied.notes,
-        others={options.roles[str(name)]: column for name, column in tidied.others.items()},
-        target_name=options.target,
-        env_name=options.env,
-    )
+    return replace(tidied, source=str(source) if is_file else f"a {type(source).__module__.split('.')[0]} table")
 
 
-def _refuse_texts(table: NamedTable, options: ReadOptions) -> None:
-    """Weights and predictions are numbers."""
+def _refuse_kinds(table: NamedTable, options: ReadOptions) -> None:
+    """Weights and predictions are numbers; target and environments are what a label can be."""
     from invariscope.reading.read_table import kind_of
 
     meanings = {
@@ -133,5 +123,8 @@ def _refuse_texts(table: NamedTable, options: ReadOptions) -> None:
         "prediction": "give the predicted value, or for two classes the probability of the second",
     }
     for name, option in options.roles.items():
-        if option in meanings and kind_of(table.frame[name]) != "numbers":
-            raise InputError(f'column "{name}" ({table.spell(option)}) does not hold numbers: {meanings[option]}')
+        kind, column = kind_of(table.frame[name]), f'column "{name}" ({table.spell(option)})'
+        if option in meanings and kind != "numbers":
+            raise InputError(f"{column} does not hold numbers: {meanings[option]}")
+        if kind == "nested values":
+            raise InputError(f"{column} holds nested values: name a column of labels")

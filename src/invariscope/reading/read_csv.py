@@ -50,7 +50,9 @@ def read_csv(path: Path, *, missing: Sequence[str]) -> pa.Table:
         if pa.types.is_binary(field.type):
             raise InputError(f'{path}: column "{_name(field)}" is not encoded in UTF-8: save the file as UTF-8')
         if pa.types.is_string(field.type):
-            table = table.set_column(position, field, _blank_is_missing(table.column(position)))
+            column = table.column(position)
+            filled = compute.if_else(compute.equal(column, ""), pa.scalar(None, field.type), column)
+            table = table.set_column(position, field, filled)
     # as pandas writes it when nobody says index=False
     return table.remove_column(0) if table.num_columns > 1 and _are_row_numbers(table, 0) else table
 
@@ -105,7 +107,3 @@ def _name(field: Any) -> str:
         return str(field.name)
     except UnicodeDecodeError:
         return "?"
-
-
-def _blank_is_missing(column: Any) -> Any:
-    return compute.if_else(compute.equal(column, ""), pa.scalar(None, column.type), column)

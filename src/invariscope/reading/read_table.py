@@ -15,13 +15,9 @@ if TYPE_CHECKING:
 
 #: What a file may end in; CSV files may be compressed on top of that.
 SUFFIXES = {
-    ".csv": "CSV",
-    ".tsv": "CSV",
-    ".parquet": "Parquet",
-    ".pq": "Parquet",
-    ".feather": "Arrow",
-    ".arrow": "Arrow",
-    ".ipc": "Arrow",
+    **dict.fromkeys((".csv", ".tsv"), "CSV"),
+    **dict.fromkeys((".parquet", ".pq"), "Parquet"),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "Arrow"),
 }
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 #: Read as missing in columns of numbers. In columns of text only the empty field is: "NA" may be Namibia.
@@ -55,11 +51,8 @@ def read_table(path: str | os.PathLike[str], *, na: Sequence[str] = ()) -> pd.Da
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] and suffixes[-1] in COMPRESSED:
-        suffixes.pop()
-    kind = SUFFIXES.get(suffixes[-1] if suffixes else "")
     packed = path.suffix.lower() in COMPRESSED
+    kind = SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
     if kind is None or (packed and kind != "CSV"):
         raise InputError(f'{path}: a table ends in {", ".join(SUFFIXES)} (or .csv.gz), not "{path.suffix}"')
     if not path.is_file():
@@ -130,17 +123,15 @@ def _arrow_table(path: Path, kind: str, na: Sequence[str]) -> Any:
     try:
         if kind == "CSV":
             return read_csv(path, missing=[*MISSING, *na])
-        return _read_parquet(path) if kind == "Parquet" else _read_arrow(path)
+        if kind == "Parquet":
+            from pyarrow import parquet
+
+            return parquet.ParquetFile(path).read()  # this one file: `read_table` would look at the folders it lies in
+        return _read_arrow(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if path.stat().st_size == 0 or "Empty CSV file" in str(error):
             raise InputError(f"{path} is empty") from error
         raise InputError(f"{path} cannot be read as {kind}: {' '.join(str(error).split())}") from error
-
-
-def _read_parquet(path: Path) -> Any:
-    from pyarrow import parquet
-
-    return parquet.ParquetFile(path).read()  # this one file: `read_table` would look at the folders it lies in
 
 
 def _read_arrow(path: Path) -> Any:

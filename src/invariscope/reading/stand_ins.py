@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from invariscope.reading.named_table import some
+from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
 from invariscope.rows.arrays import Integers
 
 #: A target with more different values is an amount, of which every amount is a one-to-one relabelling.
@@ -37,9 +37,9 @@ def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spel
     >>> stand_ins(table, pd.Series([0.1, 0.3, 0.2, 0.4]), pd.Series([1, 1, 2, 2], name="site"))[0].partition(":")[0]
     'town tells the environment (site)'
     """
-    places = _codes(env)
+    places = pd.factorize(env)[0]
     first = np.unique(places, return_index=True)[1]
-    classes = _codes(target)
+    classes = pd.factorize(target)[0]
     tell_env = [str(name) for name, column in features.items() if _tells(column, places, first)]
     tell_target = [str(name) for name, column in features.items() if _is_target(column, target, classes)]
     notes = []
@@ -57,10 +57,6 @@ def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spel
     return notes
 
 
-def _codes(column: pd.Series) -> Integers:
-    return pd.factorize(column)[0]
-
-
 def _tells(column: pd.Series, places: Integers, first: Integers) -> bool:
     """Whether the column says in which place a row is; ``first`` is a row of every place."""
     if not places.any():
@@ -68,7 +64,7 @@ def _tells(column: pd.Series, places: Integers, first: Integers) -> bool:
     if _is_number(column):
         values = column.to_numpy(dtype=np.float64)
         return bool((values == values[first][places]).all() and (values != values[0]).any())
-    codes = _codes(column)
+    codes = pd.factorize(column)[0]
     return bool(codes.any()) and _pairs(codes, places) == codes.max() + 1
 
 
@@ -80,7 +76,7 @@ def _is_target(column: pd.Series, target: pd.Series, classes: Integers) -> bool:
     if not 2 <= count <= min(CLASS_LIMIT, len(classes) // 2):
         return False
     # what fails in the first rows need not be looked at in all
-    return all(_one_to_one(_codes(column.iloc[:rows]), classes[:rows]) for rows in (BEGINNING, len(classes)))
+    return all(_one_to_one(pd.factorize(column.iloc[:rows])[0], classes[:rows]) for rows in (BEGINNING, len(classes)))
 
 
 def _one_to_one(first: Integers, second: Integers) -> bool:

@@ -10,14 +10,17 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
+from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import MISSING, kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
-from invariscope.reading.written_numbers import AmbiguousNumbersError, is_code, is_number, numbers_of
+from invariscope.reading.written_values import (
+    MOSTLY,
+    STRANGE_LIMIT,
+    AmbiguousNumbersError,
+    is_code,
+    is_number,
+    numbers_of,
+)
 
-#: A column of text is one of numbers, with something else in between, from this share of its rows on.
-MOSTLY = 0.9
-#: Strange texts listed before "and N more".
-STRANGE_LIMIT = 5
 #: A target with more different numbers is an amount, not a class.
 CLASS_LIMIT = 20
 
@@ -121,33 +124,22 @@ def _values(
 ) -> list[float] | None:
     """The numbers that the texts of a column stand for; none if they are codes, or texts for the most part."""
     is_numeric = np.array([is_number(text) for text in tally.index], dtype=bool)
-    has_codes = any(map(is_code, tally.index))
-    if has_codes:
+    if any(map(is_code, tally.index)):
         if is_numeric.all():
             remarks.codes.append(name)
         return None
     if not is_numeric.all() or not len(tally):
         _refuse_numbers_and_texts(tally, is_numeric, name, option, spell)
         return None
-    values, how = _unambiguous(list(tally.index), name, option, spell)
-    remark = ", ".join([*how, *(f"{_counted({text: count})} as missing" for text, count in signs.items())])
-    remarks.numbers.append(f"{name} ({remark})" if remark else name)
-    return values
-
-
-def mostly_numbers(column: pd.Series) -> bool:
-    """Whether nearly all texts of a column are numbers."""
-    counts = column.value_counts()
-    return bool(counts[[is_number(str(text).strip()) for text in counts.index]].sum() >= MOSTLY * max(counts.sum(), 1))
-
-
-def _unambiguous(texts: list[str], name: str, option: str, spell: Spelling) -> tuple[list[float], list[str]]:
     try:
-        return numbers_of(texts)
+        values, how = numbers_of(list(tally.index))
     except AmbiguousNumbersError as why:
         raise InputError(
             f'column "{name}" holds texts such as {why}: write them as numbers{_or_no_number(name, option, spell)}'
         ) from why
+    remark = ", ".join([*how, *(f"{_counted({text: count})} as missing" for text, count in signs.items())])
+    remarks.numbers.append(f"{name} ({remark})" if remark else name)
+    return values
 
 
 def _refuse_numbers_and_texts(rest: pd.Series, is_numeric: np.ndarray, name: str, option: str, spell: Spelling) -> None:

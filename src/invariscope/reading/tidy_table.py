@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.dropped_environments import without_environments
+from invariscope.reading.dataset import Dataset
 from invariscope.reading.encoding import level_columns, level_name, sorted_levels, unused_name, write_indicators
-from invariscope.reading.environment_bins import bin_environments, refuse_unbinned
+from invariscope.reading.environment_labels import bin_environments, refuse_unbinned, without_environments
 from invariscope.reading.missing_values import fill
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.stand_ins import stand_ins
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
-from invariscope.reading.written_dates import look_like_dates
+from invariscope.reading.written_values import look_like_dates
 
 #: Texts with more levels are left out, because they are names or remarks rather than categories.
 LEVEL_LIMIT = 100
@@ -26,21 +25,7 @@ LEVEL_LIMIT = 100
 CATEGORY_LIMIT = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class TidyTable:
-    """The same rows three times: features, target and environments; and columns that have another part.
-
-    ``features`` are float64 if they were encoded, else what they were in the table.
-    """
-
-    features: pd.DataFrame
-    target: pd.Series
-    env: pd.Series
-    others: pd.DataFrame
-    notes: tuple[str, ...]
-
-
-def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encode: bool = True) -> TidyTable:
+def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encode: bool = True) -> Dataset:
     """Clean, group, fill in and encode the columns of a table.
 
     Parameters
@@ -48,10 +33,9 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     table : the table, with the names that messages use
     options : which columns are no features, and what is done to all of them
     names : the features; what cannot be used is left out, or refused if the options name the features
-    encode : turn the features into numbers; ``False`` leaves them as they are, for a model that encodes them itself
+    encode : turn the features into float64; ``False`` leaves them as they are, for a model that encodes them itself
     """
     target, env, roles = options.target, options.env, options.roles
-    _refuse_nested(table, target, env)
     codes = _codes(table, options, names)
     remarks = TextRemarks()
     columns = {name: without(table.frame[name], options.na, remarks) for name in dict.fromkeys([*names, *roles])}
@@ -70,19 +54,18 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     elif options.missing != "drop-columns":
         # a model may read the environments, too: as they are in the table, not as they were grouped
         X = X.assign(**{name: columns[name].loc[rows.index] for name in names if name in roles})[list(names)]
-    return TidyTable(
-        features=X.reset_index(drop=True),
-        target=rows[target].reset_index(drop=True),
-        env=_whole_numbers(rows[env]).reset_index(drop=True),
-        others=rows[[name for name in roles if name not in (target, env)]].reset_index(drop=True),
+    X, rows = X.reset_index(drop=True), rows.reset_index(drop=True)
+    return Dataset(
+        X=X,
+        y=rows[target],
+        env=_whole_numbers(rows[env]),
+        columns=tuple(X.columns),
+        description=f"{len(X):,} rows of {table.name}: {target} by {env}",
         notes=tuple(notes),
+        others={option: rows[name] for name, option in roles.items() if name not in (target, env)},
+        target_name=target,
+        env_name=env,
     )
-
-
-def _refuse_nested(table: NamedTable, *names: str) -> None:
-    for name, option in zip(names, ("target", "env"), strict=True):
-        if kind_of(table.frame[name]) == "nested values":
-            raise InputError(f'column "{name}" ({table.spell(option)}) holds nested values: name a column of labels')
 
 
 def _codes(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> list[str]:
@@ -160,19 +143,15 @@ def _feature(table: NamedTable, column: pd.Series, is_code: bool, remarks: TextR
     if kind in ("dates", "nested values") or not (kind == "text" or categorical):
         return column, kind
     levels = column.nunique()
-    _refuse_category(table, str(column.name), levels, is_code=is_code)
+    if is_code and levels > CATEGORY_LIMIT:
+        raise InputError(
+            f'column "{column.name}" ({table.spell("categories")}) has {levels:,} different values: that is no '
+            f"category. Group them into at most {CATEGORY_LIMIT:,}, or drop the column."
+        )
     if not is_code and (levels > LEVEL_LIMIT or levels > len(column) // 2):
         return column, "identifiers"
     # as categories, so that texts are compared once and not in every step that follows
     return _as_categories(column) if categorical else column.astype("category"), "categories"
-
-
-def _refuse_category(table: NamedTable, name: str, levels: int, *, is_code: bool) -> None:
-    if is_code and levels > CATEGORY_LIMIT:
-        raise InputError(
-            f'column "{name}" ({table.spell("categories")}) has {levels:,} different values: that is no category. '
-            f"Group them into at most {CATEGORY_LIMIT:,}, or drop the column."
-        )
 
 
 def _refuse_named(table: NamedTable, useless: Mapping[str, Sequence[str]], identifiers: Mapping[str, int]) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from invariscope.datasets import DataUnavailable
 from invariscope.datasets.entry import facts
 from invariscope.datasets.images.image_folder import ENTRY, PACS_CLASSES, PACS_DOMAINS, PACS_FILE, image_folder, pacs
-from invariscope.datasets.sources import DataUnavailable
 from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import ndimage
 from sklearn.datasets import load_digits
 
-from invariscope.datasets.images import fashion, rotated
+from invariscope.datasets.images import rotated
 from invariscope.datasets.images.mnist import MNIST_FILES, GrayImages, gray_images
 from invariscope.datasets.images.rotated import rotated_digits, rotated_mnist, rotation
 from invariscope.errors import InputError
@@ -132,7 +132,7 @@ def test_clothing_is_turned_likewise(monkeypatch: pytest.MonkeyPatch, seed: int)
         return gray_images("digits")
 
     monkeypatch.setattr(rotated, "gray_images", instead)
-    data = fashion.fashion_mnist((0, 90), n=20, n_test=10, downsample=2, seed=seed)
+    data = rotated.fashion_mnist((0, 90), n=20, n_test=10, downsample=2, seed=seed)
     assert asked == ["fashion"]
     assert (data.target_name, data.X.shape, len(data.test)) == ("article", (60, 16), 20)
     assert "9 ankle boot" in data.description

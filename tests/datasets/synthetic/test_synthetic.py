@@ -12,7 +12,7 @@ from invariscope.datasets.synthetic.linear_sem import linear_sem, linear_sem_b6
 from invariscope.datasets.synthetic.nonlinear_sem import nonlinear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.datasets.synthetic.overlap import overlap_dial
-from invariscope.datasets.synthetic.synthetic import Synthetic, counts_of_test_rows, row_counts
+from invariscope.datasets.synthetic.synthetic import Synthetic, designed, row_counts
 from invariscope.errors import InputError
 from invariscope.reading.dataset import Dataset
 from invariscope.rows.environments import Environments
@@ -114,9 +114,9 @@ def test_rows_of_a_seed_stay_what_they_were(make, last_row, last_target):
 def test_row_counts():
     assert row_counts(np.int64(4), 2) == [4, 4]
     assert row_counts(np.array([4, 5]), 2) == [4, 5]
-    assert counts_of_test_rows(0, 3) is None
-    assert counts_of_test_rows(np.int64(0), 3) is None
-    assert counts_of_test_rows(7, 2) == [7, 7]
+    assert designed(range(3), 5, 0, n_test=0)[0].test_rows is None
+    assert designed(range(3), 5, 0, n_test=np.int64(0))[0].test_rows is None
+    assert designed(range(2), 5, 0, n_test=7)[0].test_rows == [7, 7]
     for n, environments in ((0, 2), ((1, 0), 2), ((1, 2, 3), 2), (5, 0)):
         with pytest.raises(InputError, match="positive number of rows"):
             row_counts(n, environments)

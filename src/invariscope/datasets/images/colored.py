@@ -7,17 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from invariscope.datasets.entry import Entry, Published
+from invariscope.datasets.entry import Published
 from invariscope.datasets.images.images import Images, deal, pixel_names
-from invariscope.datasets.images.mnist import (
-    DIGITS_RECORD,
-    MNIST_FILES,
-    MNIST_LICENCE,
-    MNIST_REFERENCE,
-    MNIST_ROWS,
-    GrayImages,
-    gray_images,
-)
+from invariscope.datasets.images.mnist import GrayImages, digits_entry, gray_images, mnist_entry
 from invariscope.errors import InputError
 
 #: For each variant: the label is 1 below this digit, and the rates at which colour disagrees with the label.
@@ -189,31 +181,18 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 ENTRIES = (
-    Entry(
-        name="colored_mnist",
-        kind="images",
-        title="Handwritten digits, red or green: the colour misleads where it changes",
-        load=colored_mnist,
-        files=MNIST_FILES,
-        licence=MNIST_LICENCE,
-        reference=f"{MNIST_REFERENCE}; coloured after Arjovsky et al. (2019), Invariant risk minimization",
-        published=(
-            MNIST_ROWS,
-            Published("environments", 5, "influence paper, section 5.1.2"),
-            Published("environments", 3, "DRIC paper, B.2.2", {"variant": "dric"}),
-            Published(
-                "test rows",
-                3 * 2333,
-                "DRIC paper, B.2.2: 2,333 unseen examples from each environment",
-                {"variant": "dric", "n": 2333, "n_test": 2333},
-            ),
+    mnist_entry(
+        colored_mnist,
+        "Handwritten digits, red or green: the colour misleads where it changes",
+        "coloured after Arjovsky et al. (2019), Invariant risk minimization",
+        Published("environments", 5, "influence paper, section 5.1.2"),
+        Published("environments", 3, "DRIC paper, B.2.2", {"variant": "dric"}),
+        Published(
+            "test rows",
+            3 * 2333,
+            "DRIC paper, B.2.2: 2,333 unseen examples from each environment",
+            {"variant": "dric", "n": 2333, "n_test": 2333},
         ),
     ),
-    Entry(
-        name="colored_digits",
-        kind="images",
-        title="Coloured digits of 8 × 8 pixels, nothing to download",
-        load=colored_digits,
-        **DIGITS_RECORD,
-    ),
+    digits_entry(colored_digits, "Coloured digits of 8 × 8 pixels, nothing to download"),
 )

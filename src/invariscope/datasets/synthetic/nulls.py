@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.datasets.entry import Entry
-from invariscope.datasets.synthetic.synthetic import Generator, Synthetic, at_least_one, drawn, row_counts
+from invariscope.datasets.synthetic.synthetic import Design, Generator, Synthetic, at_least_one, designed, drawn
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
 
@@ -31,10 +31,11 @@ def null_same_law(
     >>> data.X.shape, sorted(set(data.y.tolist()))
     ((150, 2), [0, 1])
     """
-    _, head_rng, rows, streams = _null_world(n, d, environments, seed)
+    at_least_one(d, "d", "column")
+    design, (_, head_rng) = designed(range(environments), n, seed, further=2)
     means, roots = np.zeros((environments, d)), np.broadcast_to(np.eye(d), (environments, d, d))
     text = "The same law in every environment."
-    return _null(rows, means, roots, np.ones(environments), LinearTarget.random(task, d, head_rng), streams, text)
+    return _null(design, means, roots, np.ones(environments), LinearTarget.random(task, d, head_rng), text)
 
 
 def null_shifted(
@@ -66,12 +67,13 @@ def null_shifted(
     scales = np.geomspace(0.5, 2.0, environments) if noise is None else np.asarray(noise, dtype=np.float64)
     if scales.shape != (environments,) or not np.all(scales > 0):
         raise InputError(f"noise needs one positive number for each of the {environments} environments: got {noise}")
-    law_rng, head_rng, rows, streams = _null_world(n, d, environments, seed)
+    at_least_one(d, "d", "column")
+    design, (law_rng, head_rng) = designed(range(environments), n, seed, further=2)
     means = shift / np.sqrt(d) * law_rng.standard_normal((environments, d))
     axes = np.linalg.qr(law_rng.standard_normal((environments, d, d)))[0]
     roots = axes * np.exp(law_rng.uniform(np.log(0.5), np.log(2.0), (environments, 1, d)))
     text = "The same E[Y | Z] in every environment, with other means, covariances and noise."
-    return _null(rows, means, roots, scales, LinearTarget.random(task, d, head_rng), streams, text)
+    return _null(design, means, roots, scales, LinearTarget.random(task, d, head_rng), text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,24 +122,8 @@ class LinearTarget:
         }
 
 
-def _null_world(
-    n: int | Sequence[int], d: int, environments: int, seed: int
-) -> tuple[Generator, Generator, list[int], list[Generator]]:
-    """Separate streams for the law, the head and each environment."""
-    at_least_one(d, "d", "column")
-    rows = row_counts(n, environments)
-    law_rng, head_rng, *streams = np.random.default_rng(seed).spawn(2 + environments)
-    return law_rng, head_rng, rows, streams
-
-
 def _null(
-    rows: list[int],
-    means: Floats,
-    roots: Floats,
-    noise: Floats,
-    target: LinearTarget,
-    streams: list[Generator],
-    description: str,
+    design: Design, means: Floats, roots: Floats, noise: Floats, target: LinearTarget, description: str
 ) -> Synthetic:
     d = means.shape[1]
 
@@ -147,9 +133,7 @@ def _null(
 
     return drawn(
         sample,
-        range(len(rows)),
-        rows,
-        streams,
+        design,
         columns=tuple(f"z{j + 1}" for j in range(d)),
         invariant=tuple(range(d)),
         description=description,
@@ -164,16 +148,6 @@ def _null(
 
 
 ENTRIES = (
-    Entry(
-        name="null_same_law",
-        kind="synthetic",
-        title="The same law in every environment: whatever is found is chance",
-        load=null_same_law,
-    ),
-    Entry(
-        name="null_shifted",
-        kind="synthetic",
-        title="Means, spreads and noise differ between environments, E[Y | Z] does not",
-        load=null_shifted,
-    ),
+    Entry(null_same_law, "synthetic", "The same law in every environment: whatever is found is chance"),
+    Entry(null_shifted, "synthetic", "Means, spreads and noise differ between environments, E[Y | Z] does not"),
 )

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from invariscope.datasets.entry import Entry
 from invariscope.datasets.synthetic.nulls import LinearTarget
-from invariscope.datasets.synthetic.synthetic import Generator, Synthetic, at_least_one, drawn, row_counts
+from invariscope.datasets.synthetic.synthetic import Generator, Synthetic, at_least_one, designed, drawn
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
 
@@ -63,8 +63,7 @@ def overlap_dial(
     if law == "normal" and overlap == 0:
         raise InputError('overlap is 0, but normal laws always overlap: use law="uniform", or a number above 0')
     at_least_one(d, "d", "column")
-    rows = row_counts(n, 2)
-    head_rng, *streams = np.random.default_rng(seed).spawn(3)
+    design, (head_rng,) = designed(LABELS, n, seed, further=1)
     uniform = law == "uniform"
     shift = 1.0 - overlap if uniform else -2.0 * NormalDist().inv_cdf(overlap / 2.0)
     spread = 1.0 / np.sqrt(12.0) if uniform else 1.0
@@ -82,9 +81,7 @@ def overlap_dial(
 
     return drawn(
         sample,
-        LABELS,
-        rows,
-        streams,
+        design,
         columns=tuple(f"z{j + 1}" for j in range(d)),
         invariant=tuple(range(d)),
         description=f"Two environments with {law} laws that share {overlap:g} of their mass, and the same E[Y | Z].",
@@ -127,9 +124,4 @@ class LogRatio:
         return np.select([in_a & in_b, in_a, in_b], [0.0, np.inf, -np.inf], np.nan)
 
 
-ENTRY = Entry(
-    name="overlap_dial",
-    kind="synthetic",
-    title="Two environments from identical to disjoint, with the true density ratio",
-    load=overlap_dial,
-)
+ENTRY = Entry(overlap_dial, "synthetic", "Two environments from identical to disjoint, with the true density ratio")

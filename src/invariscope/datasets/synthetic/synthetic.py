@@ -42,36 +42,49 @@ class Synthetic(Dataset):
     invariant: tuple[int, ...]
 
 
-def drawn(
-    sample: Sample,
-    labels: Sequence[Any],
-    rows: Sequence[int],
-    streams: Sequence[Generator],
-    *,
-    test_rows: Sequence[int] | None = None,
-    **about: Any,
-) -> Synthetic:
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Environments by label, rows to draw in each, their streams; ``test_rows`` is ``None`` where none are wanted."""
+
+    labels: Sequence[Any]
+    rows: list[int]
+    test_rows: list[int] | None
+    streams: list[Generator]
+
+
+def designed(
+    labels: Sequence[Any], n: int | Sequence[int], seed: int, *, n_test: int | Sequence[int] = 0, further: int = 0
+) -> tuple[Design, list[Generator]]:
+    """Rows as asked for and a stream of its own for each environment; and as many ``further`` streams, for the law."""
+    rows = row_counts(n, len(labels))
+    no_test = isinstance(n_test, int | np.integer) and n_test == 0
+    test_rows = None if no_test else row_counts(n_test, len(labels), "n_test")
+    streams = np.random.default_rng(seed).spawn(further + len(labels))
+    return Design(labels, rows, test_rows, streams[further:]), streams[:further]
+
+
+def drawn(sample: Sample, design: Design, **about: Any) -> Synthetic:
     """Draw every environment from its own stream, so that more rows in one change nothing in the others.
 
     Test rows come from a stream that each environment's stream spawns: the training rows are the same with and
     without them, and more training rows do not change them.
     """
-    wanted = [(rows, streams, TRAIN)]
-    if test_rows is not None:
-        wanted.append((test_rows, [stream.spawn(1)[0] for stream in streams], TEST))
+    wanted = [(design.rows, design.streams, TRAIN)]
+    if design.test_rows is not None:
+        wanted.append((design.test_rows, [stream.spawn(1)[0] for stream in design.streams], TEST))
     features, targets, names, parts = [], [], [], []
     for counts, sources, part in wanted:
         for position, (count, source) in enumerate(zip(counts, sources, strict=True)):
             X, y = sample(position, count, source)
             features.append(X)
             targets.append(y)
-        names.append(np.repeat(np.asarray(labels), counts))
+        names.append(np.repeat(np.asarray(design.labels), counts))
         parts.append(np.repeat(part, sum(counts)))
     return Synthetic(
         X=np.ascontiguousarray(np.concatenate(features)),
         y=np.ascontiguousarray(np.concatenate(targets)),
         env=np.concatenate(names),
-        part=None if test_rows is None else np.concatenate(parts),
+        part=None if design.test_rows is None else np.concatenate(parts),
         **about,
     )
 
@@ -88,11 +101,6 @@ def row_counts(n: int | Sequence[int], environments: int, name: str = "n") -> li
             f"{name} must be a positive number of rows, or one for each of {environments} environments: got {n}"
         )
     return rows
-
-
-def counts_of_test_rows(n_test: int | Sequence[int], environments: int) -> list[int] | None:
-    """Test rows of each environment; ``None`` where none are wanted."""
-    return None if isinstance(n_test, int | np.integer) and n_test == 0 else row_counts(n_test, environments, "n_test")
 
 
 def cause_and_effect_names(dim: int) -> tuple[str, ...]:

@@ -124,7 +124,6 @@ def adult(rows: str = "paper", environments: str = "sex", seed: int = 0) -> Data
 
 
 ENTRY = Entry(
-    name="adult",
     kind="table",
     title="Income above 50,000 dollars in the U.S. census of 1994, by sex",
     load=adult,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -80,7 +79,8 @@ def bike_sharing(features: Sequence[str] = FEATURES) -> Dataset:
     if unknown:
         raise InputError(f'bike_sharing has no feature "{unknown[0]}": choose among {", ".join(FEATURES)}')
     located = locate(FILE)
-    table = _in_one_form(_from_hour_csv(located.path) if located.source is None else _from_package(located.path))
+    stored = pd.read_csv(located.path)
+    table = _in_one_form(_from_hour_csv(stored) if located.source is None else _from_package(stored))
     return Dataset(
         X=table[list(features)],
         y=table["cnt"],
@@ -97,7 +97,6 @@ def bike_sharing(features: Sequence[str] = FEATURES) -> Dataset:
 
 
 ENTRY = Entry(
-    name="bike_sharing",
     kind="table",
     title="Bikes rented per hour in Washington, D.C., 2011 and 2012, by season",
     load=bike_sharing,
@@ -112,13 +111,11 @@ ENTRY = Entry(
 )
 
 
-def _from_hour_csv(path: Path) -> pd.DataFrame:
-    table = pd.read_csv(path)
+def _from_hour_csv(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{column: low + (high - low) * table[column] for column, (low, high) in _RANGES.items()})
 
 
-def _from_package(path: Path) -> pd.DataFrame:
-    table = pd.read_csv(path)
+def _from_package(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(
         season=table["season"].map(_CODE_OF_PACKAGE_SEASON),
         hr=pd.to_datetime(table["hr"], format="%I%p").dt.hour,  # 12am, 1am, ... 11pm

@@ -88,7 +88,6 @@ def financial_indicators(target: str = "class") -> Dataset:
 
 
 ENTRY = Entry(
-    name="financial_indicators",
     kind="table",
     title="Accounts of U.S. companies and their share price a year later, 2014-2018",
     load=financial_indicators,
@@ -104,7 +103,7 @@ ENTRY = Entry(
 
 
 def _choices(target: str) -> tuple[str, ...]:
-    said = [
+    return (
         "The paper's 37 features are the numbers that all five yearly files have. The sector, which is text, and the "
         "ticker are left out; rows are in the order of the files.",
         "The files were cleaned by their authors: gaps are filled and extremes capped, so the largest companies of a "
@@ -114,12 +113,8 @@ def _choices(target: str) -> tuple[str, ...]:
         "They are kept as in the paper; data.rows(~data.X.duplicated(keep=False)) leaves them out, and 212 others.",
         "EPS and EPS Diluted (correlation 0.998), and Net Income and Consolidated Income (0.995), are nearly the same.",
         "Classes are as frequent as they are; the V-REx authors' code drops rows until both are equally frequent.",
-    ]
-    if target == "class":
-        said.append(
-            'The paper\'s target "indicating stock price variation" is taken to be the column Class: 1 where the price '
-            "rose in the year after, or stayed as it was (25 rows)."
-        )
-    else:
-        said.append("The price variation is not capped: it goes up to 3,757 %, and one row is stored as -100.4 %.")
-    return tuple(said)
+        'The paper\'s target "indicating stock price variation" is taken to be the column Class: 1 where the price '
+        "rose in the year after, or stayed as it was (25 rows)."
+        if target == "class"
+        else "The price variation is not capped: it goes up to 3,757 %, and one row is stored as -100.4 %.",
+    )

@@ -17,23 +17,16 @@ from invariscope.reading.missing_values import fill
 _HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
 
 
-def _file(name: str, sha256: str, size: int) -> DataFile:
+def _file(place: str, sha256: str, size: int) -> DataFile:
+    name = f"processed.{place}.data"
     return DataFile(f"heart_disease/{name}", sha256, size, (Url(f"{_HOME}/{name}"),))
 
 
 FILES = {
-    "Cleveland": _file(
-        "processed.cleveland.data", "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8", 18461
-    ),
-    "Hungary": _file(
-        "processed.hungarian.data", "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796", 10263
-    ),
-    "Switzerland": _file(
-        "processed.switzerland.data", "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314", 4109
-    ),
-    "VA Long Beach": _file(
-        "processed.va.data", "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f", 6737
-    ),
+    "Cleveland": _file("cleveland", "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8", 18461),
+    "Hungary": _file("hungarian", "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796", 10263),
+    "Switzerland": _file("switzerland", "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314", 4109),
+    "VA Long Beach": _file("va", "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f", 6737),
 }
 #: Names of the 13 features, in the order of the files (age, sex, cp, trestbps, chol, ... at UCI).
 FEATURES = (
@@ -117,8 +110,14 @@ _CHOICES = (
     "Medians are those of all hospitals together; a code that is missing is filled with the median code.",
 )
 
+#: Hospitals in the order of the files.
+_PUBLISHED = {
+    "rows in": (303, 294, 123, 200),
+    "rows of 0 in": (164, 188, 8, 51),
+    "rows of 1 in": (139, 106, 115, 149),  # 55 + 36 + 35 + 13 and so on: the table of diagnoses 1 to 4
+}
+
 ENTRY = Entry(
-    name="heart_disease",
     kind="table",
     title="Heart disease among patients of four hospitals",
     load=heart_disease,
@@ -128,15 +127,13 @@ ENTRY = Entry(
     "doi:10.24432/C52P4X",
     published=(
         Published("features", 13, "heart-disease.names"),
-        *(Published(f"rows in {hospital}", rows, "heart-disease.names")
-          for hospital, rows in zip(FILES, (303, 294, 123, 200), strict=True)),
-        *(Published(f"rows of 0 in {hospital}", rows, "heart-disease.names")
-          for hospital, rows in zip(FILES, (164, 188, 8, 51), strict=True)),
-        # 55 + 36 + 35 + 13 and so on: the table of diagnoses 1 to 4
-        *(Published(f"rows of 1 in {hospital}", rows, "heart-disease.names")
-          for hospital, rows in zip(FILES, (139, 106, 115, 149), strict=True)),
+        *(
+            Published(f"{what} {hospital}", count, "heart-disease.names")
+            for what, counts in _PUBLISHED.items()
+            for hospital, count in zip(FILES, counts, strict=True)
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _gaps(table: pd.DataFrame, env: pd.Series) -> list[str]:

@@ -101,7 +101,6 @@ def law_school(environments: str = "gender", seed: int = 0) -> Dataset:
 
 
 ENTRY = Entry(
-    name="law_school",
     kind="table",
     title="Undergraduate grades of law students, by gender",
     load=law_school,
@@ -134,12 +133,10 @@ def _choices(engineered: bool) -> tuple[str, ...]:
             "The shares of women and of high grades differ between them as well."
         )
     else:
-        said.append(
+        said += [
             "The paper made environments of different correlation strength between gender and ugpa out of the rows; "
-            'environments="correlation" does that. Here they are the genders themselves, with nothing engineered.'
-        )
-        said.append(
+            'environments="correlation" does that. Here they are the genders themselves, with nothing engineered.',
             "The paper does not say how rows were split: here at random, 1,092 to train on and 728 to test on, which "
-            "leaves out 3 of the 1,823."
-        )
+            "leaves out 3 of the 1,823.",
+        ]
     return tuple(said)

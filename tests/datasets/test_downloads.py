@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from invariscope.datasets import fetch, web
-from invariscope.datasets.fetch import DataFile, DataUnavailable, locate, locate_all
+from invariscope.datasets import downloads, fetch
+from invariscope.datasets.downloads import DataUnavailable
+from invariscope.datasets.fetch import DataFile, locate, locate_all
 from invariscope.datasets.sources import Url
 
 CONTENT = bytes(range(256)) * 2000
@@ -91,7 +92,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(web, "_unreachable", set())
+    monkeypatch.setattr(downloads, "_unreachable", set())
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
     running = Server()
     thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
@@ -138,7 +139,7 @@ def test_download(server: Server, cache: Path) -> None:
 
 def test_how_far_it_is_is_shown(server: Server, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    web.download(f"{server.address}/data.bin", tmp_path / "a", tmp_path / "a.part", lambda *how: seen.append(how))
+    downloads.download(f"{server.address}/data.bin", tmp_path / "a", tmp_path / "a.part", lambda *how: seen.append(how))
     assert seen[0] == ("downloading data.bin", 0, len(CONTENT))
     assert seen[-1] == ("downloading data.bin", len(CONTENT), len(CONTENT))
     arrived = [step[1] for step in seen]
@@ -268,13 +269,13 @@ def test_a_part_that_has_been_moved_away_is_not_written_to(tmp_path: Path) -> No
     part = tmp_path / "data.bin.part"
     with part.open("ab") as stream:
         part.rename(tmp_path / "data.bin")
-        assert not web._lock(stream, part)
+        assert not downloads._lock(stream, part)
         part.write_bytes(b"begun by a third process")
-        assert not web._lock(stream, part)
+        assert not downloads._lock(stream, part)
 
 
 def test_without_file_locks_downloads_start_anew(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "fcntl", None)  # as on Windows
+    monkeypatch.setattr(downloads, "fcntl", None)  # as on Windows
     server.cut_after, server.cuts = 100_000, 1
     assert locate(file_at(server)).path.read_bytes() == CONTENT
     assert files_in(cache) == ["tiny/data.bin"]
@@ -310,7 +311,7 @@ def test_a_file_that_is_not_there(server: Server, cache: Path) -> None:
 
 
 def test_a_server_that_falls_silent(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "STALL", 0.2)
+    monkeypatch.setattr(downloads, "STALL", 0.2)
     server.silence = 1.0
     with pytest.raises(DataUnavailable, match="timed out"):
         locate(file_at(server))
@@ -319,7 +320,7 @@ def test_a_server_that_falls_silent(server: Server, cache: Path, monkeypatch: py
 
 def test_a_slow_server_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time to connect does not limit how long the bytes may take."""
-    monkeypatch.setattr(web, "CONNECT", 0.3)
+    monkeypatch.setattr(downloads, "CONNECT", 0.3)
     server.silence = 0.8
     assert locate(file_at(server)).path.read_bytes() == CONTENT
 
@@ -333,7 +334,7 @@ def test_a_host_that_cannot_be_reached_is_tried_once(
         files = [DataFile(f"tiny/{n}", "0" * 64, 3, (Url(f"{address}/{n}"),)) for n in "ab"]
         with pytest.raises(DataUnavailable, match=r"could not be reached \(.*refused"):
             locate(files[0])
-        monkeypatch.setattr(web, "_opener", lambda: pytest.fail("the host was tried again"))
+        monkeypatch.setattr(downloads, "_opener", lambda: pytest.fail("the host was tried again"))
         with pytest.raises(DataUnavailable, match="could not be reached a moment ago"):
             locate(files[1])
     assert files_in(cache) == []
@@ -343,13 +344,13 @@ def test_only_web_addresses(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("not for download")
     with pytest.raises(DataUnavailable, match="no https address"):
-        web.download(secret.as_uri(), tmp_path / "a", tmp_path / "a.part", lambda *how: None)
+        downloads.download(secret.as_uri(), tmp_path / "a", tmp_path / "a.part", lambda *how: None)
 
 
 def test_full_disk_is_told(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(web.shutil, "move", full)
+    monkeypatch.setattr(downloads.shutil, "move", full)
     with pytest.raises(DataUnavailable, match=re.escape(f"the cache folder {cache / 'tiny'} cannot be written")):
         locate(file_at(server))

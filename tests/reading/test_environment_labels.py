@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invariscope.errors import InputError
-from invariscope.reading.dropped_environments import without_environments
-from invariscope.reading.environment_bins import (
+from invariscope.reading.environment_labels import (
     DATE_BINS,
     Bin,
     bin_environments,
     refuse_unbinned,
+    without_environments,
 )
-from invariscope.reading.spelling import SHELL
+from invariscope.reading.options import SHELL
 from invariscope.rows.environments import Environments
 
 DAYS = ["2024-12-30", "2023-03-05", "2024-02-29", "2023-03-06"]

@@ -1,21 +1,40 @@
-"""Environments from dates and numbers: years, weekdays, groups of ages."""
+"""Environments by their labels: years, weekdays or groups of ages, and which of them to leave out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import calendar
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.encoding import level_name
+from invariscope.reading.encoding import level_name, sorted_levels
+from invariscope.reading.named_table import listed, some
+from invariscope.reading.options import PYTHON, ReadOptions, Spelling
 from invariscope.reading.read_table import kind_of
-from invariscope.reading.spelling import PYTHON, Spelling
-from invariscope.reading.text_columns import mostly_numbers
-from invariscope.reading.written_dates import dates_of, look_like_dates
-from invariscope.rows.arrays import Floats, Integers
+from invariscope.reading.written_values import dates_of, look_like_dates, mostly_numbers
+from invariscope.rows.arrays import Booleans, Floats, Integers
 
-DATE_BINS = ("year", "quarter", "month", "week", "day", "month-of-year", "weekday", "hour-of-day")
+#: Parts of a date: a whole number that is in the order of the groups, from ``column.dt``; and its label.
+DATE_BINS: Mapping[str, tuple[Callable[[Any], Any], Callable[[int], str]]] = {
+    "year": (lambda date: date.year, str),
+    "quarter": (lambda date: date.year * 10 + date.quarter, lambda key: f"{key // 10}-Q{key % 10}"),
+    "month": (lambda date: date.year * 100 + date.month, lambda key: f"{key // 100}-{key % 100:02d}"),
+    "week": (  # of year, week and day
+        lambda date: date.isocalendar().astype(np.int64) @ (100, 1, 0),
+        lambda key: f"{key // 100}-W{key % 100:02d}",
+    ),
+    "day": (
+        lambda date: date.year * 10_000 + date.month * 100 + date.day,
+        lambda key: f"{key // 10_000}-{key // 100 % 100:02d}-{key % 100:02d}",
+    ),
+    "month-of-year": (lambda date: date.month, calendar.month_name.__getitem__),
+    "weekday": (lambda date: date.day_of_week, calendar.day_name.__getitem__),
+    "hour-of-day": (lambda date: date.hour, "{0:02d}:00–{0:02d}:59".format),
+}
 #: As many groups of numbers as a message proposes.
 PROPOSED = 4
 
@@ -154,39 +173,11 @@ def _dates(column: pd.Series, how: str, spell: Spelling) -> tuple[pd.Series, str
 
 def _parts_of_dates(dates: pd.Series, how: str) -> tuple[Integers, list[str]]:
     known = dates.notna().to_numpy()
-    date = dates[known].dt
-    if how == "week":
-        iso = date.isocalendar()
-        key = iso["year"].astype(np.int64) * 100 + iso["week"].astype(np.int64)
-    else:
-        key = {
-            "year": lambda: date.year,
-            "quarter": lambda: date.year * 10 + date.quarter,
-            "month": lambda: date.year * 100 + date.month,
-            "day": lambda: date.year * 10_000 + date.month * 100 + date.day,
-            "month-of-year": lambda: date.month,
-            "weekday": lambda: date.day_of_week,
-            "hour-of-day": lambda: date.hour,
-        }[how]()
-    keys, inverse = np.unique(key.to_numpy(dtype=np.int64), return_inverse=True)
+    number_of, text_of = DATE_BINS[how]
+    keys, inverse = np.unique(number_of(dates[known].dt).to_numpy(dtype=np.int64), return_inverse=True)
     codes = np.full(len(dates), -1, dtype=np.intp)
     codes[known] = inverse
-    return codes, [_date_label(int(key), how) for key in keys]
-
-
-def _date_label(key: int, how: str) -> str:
-    import calendar
-
-    return {
-        "year": lambda: str(key),
-        "quarter": lambda: f"{key // 10}-Q{key % 10}",
-        "month": lambda: f"{key // 100}-{key % 100:02d}",
-        "week": lambda: f"{key // 100}-W{key % 100:02d}",
-        "day": lambda: f"{key // 10_000}-{key // 100 % 100:02d}-{key % 100:02d}",
-        "month-of-year": lambda: calendar.month_name[key],
-        "weekday": lambda: calendar.day_name[key],
-        "hour-of-day": lambda: f"{key:02d}:00–{key:02d}:59",
-    }[how]()
+    return codes, [text_of(int(key)) for key in keys]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -194,13 +185,10 @@ def _quantile_groups(column: pd.Series, values: Floats, count: int) -> tuple[pd.
     known = values[~np.isnan(values)]
     cuts = _even_cuts(known, count)
     groups, codes = np.unique(np.searchsorted(cuts, known, side="left"), return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(len(groups)))
-    lowest = np.minimum.reduceat(known[order], starts) if known.size else known
-    highest = np.maximum.reduceat(known[order], starts) if known.size else known
+    members = pd.Series(known).groupby(codes)
     placed = np.full(len(values), -1, dtype=np.intp)
     placed[~np.isnan(values)] = codes
-    labels = _labelled(column, placed, _ranges(str(column.name), lowest, highest))
+    labels = _labelled(column, placed, _ranges(str(column.name), members.min().tolist(), members.max().tolist()))
     sizes = np.bincount(codes, minlength=1)
     if len(groups) == count and sizes.max() <= 2 * sizes.min():
         return labels, ()
@@ -227,7 +215,7 @@ def _even_cuts(values: Floats, count: int) -> Floats:
     return distinct[cuts]
 
 
-def _ranges(name: str, lowest: Floats, highest: Floats) -> list[str]:
+def _ranges(name: str, lowest: Sequence[float], highest: Sequence[float]) -> list[str]:
     """Labels such as "age 17–28", with as few digits as keep neighbours apart.
 
     Measurements with many decimals have neighbours so close that nobody wants to see all digits: there bounds may
@@ -268,3 +256,71 @@ def _groups_between(column: pd.Series, values: Floats, edges: Floats, option: st
     codes = np.where(known, np.searchsorted(edges, values, side="right"), -1).astype(np.intp)
     empty = [text for rank, text in enumerate(texts) if rank not in set(np.unique(codes))]
     return _labelled(column, codes, texts), (f"No row has {', '.join(empty)}.",) if empty else ()
+
+
+# --- left out ---------------------------------------------------------------------------------------------------------
+def without_environments(
+    env: pd.Series, drop: Hashable | Sequence[Hashable], *, spell: Spelling = PYTHON
+) -> tuple[Booleans, tuple[str, ...]]:
+    """Rows that stay if the environments with these labels are left out, and a note that counts those that go.
+
+    Labels are compared as they are shown: 3 and "3" mean the same. In a shell they are separated by commas.
+
+    >>> keep, notes = without_environments(pd.Series(["Bern", "Oslo", "Rome", "Oslo"], name="site"), "Oslo")
+    >>> keep.tolist(), notes
+    ([True, False, True, False], ('Left out as asked: site Oslo (2 rows).',))
+    """
+    labels = {level_name(level): level for level in sorted_levels(env)}
+    given = [drop] if isinstance(drop, str) or not isinstance(drop, Sequence | np.ndarray | pd.Index) else list(drop)
+    wanted = named_environments([level_name(label) for label in given], labels, env.name, "drop_env", spell)
+    if len(wanted) == len(labels):
+        raise InputError(f"{spell('drop_env')} names every {env.name}: there would be no row left")
+    keep = np.ones(len(env), dtype=bool)
+    counts = []
+    for label in wanted:
+        hit = (env == labels[label]).to_numpy(dtype=bool, na_value=False)
+        keep &= ~hit
+        counts.append(f"{label} ({'1 row' if hit.sum() == 1 else f'{hit.sum():,} rows'})")
+    return keep, (f"Left out as asked: {env.name} {', '.join(counts)}.",) if counts else ()
+
+
+def named_environments(
+    given: Sequence[str], labels: Collection[str], env_name: Hashable, option: str, spell: Spelling
+) -> list[str]:
+    """The labels that an option names, each once; in a shell they are separated by commas.
+
+    >>> named_environments(["Oslo", "Bern", "Oslo"], ["Bern", "Oslo", "Rome"], "site", "drop_env", PYTHON)
+    ['Oslo', 'Bern']
+    """
+    wanted = list(dict.fromkeys(listed(given, labels) if spell.shell else given))
+    for label in wanted:
+        if label not in labels:
+            raise InputError(f'there is no {env_name} "{label}" ({spell(option)}): there are {some(list(labels))}')
+    return wanted
+
+
+@contextmanager
+def with_remedy(env: pd.Series, options: ReadOptions) -> Iterator[None]:
+    """Whatever fails because of some environments says how to leave them out, or to group them.
+
+    >>> with with_remedy(pd.Series([1, 2, 2], name="site"), ReadOptions(target="y", env="site")):
+    ...     raise InputError("site 1 has 1 row.", environments=[1])
+    Traceback (most recent call last):
+    invariscope.errors.InputError: site 1 has 1 row. To drop it, pass drop_env="1"; to group the values of site, pass
+    env_bins=4.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError(" ".join(filter(None, [str(error), remedy_for(error.environments, env, options)]))) from error
+
+
+def remedy_for(labels: Sequence[Hashable], env: pd.Series, options: ReadOptions) -> str:
+    """How to leave out these environments, or to group them; nothing where there are none."""
+    if not labels:
+        return ""
+    spell = options.spell
+    proposed = {"numbers": PROPOSED, "dates": "month"}.get(kind_of(env)) if options.bins is None else None
+    grouped = "" if proposed is None else f"; to group the values of {options.env}, pass {spell('env_bins', proposed)}"
+    what = "it" if len(labels) == 1 else "all of these"
+    return f"To drop {what}, pass {spell('drop_env', [str(label) for label in labels])}{grouped}."

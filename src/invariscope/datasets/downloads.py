@@ -1,18 +1,26 @@
-"""Download a file from the web: goes on where a broken download stopped, and waits for no host twice."""
+"""Bring a file from the web, or take it out of the archive it travels in; nothing is installed, nothing is run.
+
+A download goes on where a broken one stopped, and waits for no host twice.
+"""
 
 from __future__ import annotations
 
 import http.client
+import io
+import lzma
 import os
 import shutil
+import tarfile
 import urllib.error
 import urllib.request
-from contextlib import nullcontext
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from invariscope.datasets.unavailable import DataUnavailable
 from invariscope.progress import Show
 
 try:
@@ -27,6 +35,14 @@ TRIES = 3
 
 #: Hosts that could not be reached in this process: behind a firewall, every further file would cost CONNECT seconds.
 _unreachable: set[str] = set()
+
+_AR_MAGIC = b"!<arch>\n"
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, KeyError, ValueError, OSError)
+_AR_HEADER = 60  # bytes: name 16, time 12, owner 6, group 6, mode 8, size 10, end 2
+
+
+class DataUnavailable(Exception):  # noqa: N818 - a state of the world, not a mistake of the user's
+    """A data set that cannot be had on this machine right now; the message lists the steps to get it by hand."""
 
 
 def download(url: str, target: Path, partial: Path, show: Show) -> None:
@@ -122,23 +138,77 @@ class _Http(http.client.HTTPConnection):
         self.sock.settimeout(STALL)
 
 
-class _Https(http.client.HTTPSConnection):
+class _Https(_Http, http.client.HTTPSConnection):
     """The same, encrypted."""
 
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(STALL)
 
-
-class _HttpHandler(urllib.request.HTTPHandler):
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_Http, request)
 
-
-class _HttpsHandler(urllib.request.HTTPSHandler):
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_Https, request)
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_HttpHandler, _HttpsHandler)
+    return urllib.request.build_opener(_Handler)
+
+
+# --- archives ---------------------------------------------------------------------------------------------------------
+def member_of_zip(archive: Path, member: str) -> Path:
+    """Write the member of a zip archive (a wheel is one) beside it, as ``member``."""
+    with _damage_told(archive, member), zipfile.ZipFile(archive) as opened, opened.open(member) as inside:
+        return _written(inside, archive)
+
+
+def member_of_tar(archive: Path, member: str) -> Path:
+    """Write the member of a tar archive, compressed in any way that this Python can read, beside it."""
+    with _damage_told(archive, member), tarfile.open(archive) as opened:
+        return _written_from_tar(opened, member, archive)
+
+
+def member_of_deb(archive: Path, member: str) -> Path:
+    """Write the member of a Debian package beside it: an ar archive that holds the files as ``data.tar.xz``."""
+    with _damage_told(archive, member), archive.open("rb") as stream:
+        if stream.read(len(_AR_MAGIC)) != _AR_MAGIC:
+            raise ValueError("not a Debian package")
+        while header := stream.read(_AR_HEADER):
+            name, size = header[:16].decode("ascii").rstrip(" /"), int(header[48:58])
+            if name.startswith("data.tar"):
+                break
+            stream.seek(size + size % 2, os.SEEK_CUR)  # entries start at even places
+        else:
+            raise ValueError("no data.tar inside")
+        if name.rpartition(".")[2] not in tarfile.TarFile.OPEN_METH:
+            raise DataUnavailable(
+                f"{archive.name} is compressed as {name}, which this Python cannot read: unpack it with dpkg-deb -x"
+            )
+        with tarfile.open(fileobj=io.BytesIO(stream.read(size))) as opened:
+            return _written_from_tar(opened, member, archive)
+
+
+def _written_from_tar(opened: tarfile.TarFile, member: str, archive: Path) -> Path:
+    for entry in opened:
+        # only a plain file is data: folders and devices have no content, links could lead anywhere
+        if entry.name.removeprefix("./") == member and entry.isfile():
+            inside = opened.extractfile(entry)
+            assert inside is not None  # a plain file always opens
+            return _written(inside, archive)
+    raise KeyError(member)
+
+
+def _written(inside: IO[bytes], archive: Path) -> Path:
+    target = archive.with_name("member")
+    with target.open("wb") as out:
+        shutil.copyfileobj(inside, out)
+    return target
+
+
+@contextmanager
+def _damage_told(archive: Path, member: str) -> Iterator[None]:
+    """A damaged archive is removed, so that the next attempt does not meet it again."""
+    try:
+        yield
+    except _DAMAGE as error:
+        archive.unlink(missing_ok=True)
+        raise DataUnavailable(f"{archive.name} is damaged or lacks {member} ({error})") from error

@@ -1,22 +1,119 @@
-"""Dates written as text: 2024-05-31, 31.05.2024, 5/31/2024; read where it is clear which part is the day."""
+"""Numbers and dates as people write them: decimal commas, percent signs, 31.05.2024; read where there is one way to."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.spelling import PYTHON, Spelling
-from invariscope.reading.text_columns import MOSTLY, STRANGE_LIMIT
+from invariscope.reading.options import PYTHON, Spelling
 
+#: A column of text is one of numbers or dates, with something else in between, from this share of its rows on.
+MOSTLY = 0.9
+#: Strange texts listed before "and N more".
+STRANGE_LIMIT = 5
 #: Rows that tell at a glance whether a column holds dates.
 BEGINNING = 1000
+# "1.5", "2e3", "1,234.50": a point before decimals, commas between thousands
+_POINT = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?)")
+# "1,5", "1.234,50": a comma before decimals, points between thousands
+_COMMA = re.compile(r"[+-]?(?:\d+|\d*,\d+|[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?)")
+_CODE = re.compile(r"0\d+")
 _YEAR_FIRST = re.compile(r"(\d{4})([-./])(\d{1,2})\2(\d{1,2})(?:[T ]+(\d.*))?")
 _YEAR_LAST = re.compile(r"(\d{1,2})([-./])(\d{1,2})\2(\d{4})(?:[T ]+(\d.*))?")
 
 
+def mostly_numbers(column: pd.Series) -> bool:
+    """Whether nearly all texts of a column are numbers."""
+    return _mostly(column, is_number)
+
+
+def _mostly(column: pd.Series, test: Callable[[str], object]) -> bool:
+    counts = column.value_counts()
+    passed = np.array([bool(test(str(text).strip())) for text in counts.index.tolist()], dtype=bool)
+    return bool(counts[passed].sum() >= MOSTLY * max(counts.sum(), 1))
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+class AmbiguousNumbersError(ValueError):
+    """The texts are numbers, but which ones can be read in several ways."""
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in one way of writing or another.
+
+    >>> [is_number(text) for text in ("1.5", "1,234.50", "1.234,50", "12 %", "1.2.3", "-", "5 kg")]
+    [True, True, True, True, False, False, False]
+    """
+    body = _body(text)
+    return bool(_POINT.fullmatch(body) or _COMMA.fullmatch(body))
+
+
+def is_code(text: str) -> bool:
+    """Whether a text is one that loses something as a number: the zeros of 007.
+
+    >>> is_code("007"), is_code("0"), is_code("0.7")
+    (True, False, False)
+    """
+    return bool(_CODE.fullmatch(text))
+
+
+def numbers_of(texts: Sequence[str]) -> tuple[list[float], list[str]]:
+    """The numbers that a column of texts stands for, and what about the way they are written must be told.
+
+    Parameters
+    ----------
+    texts : for each of which :func:`is_number` holds
+
+    Raises
+    ------
+    AmbiguousNumbersError : they can be read in several ways; it says which texts, and why
+
+    >>> numbers_of(["1,234.50", "7"])
+    ([1234.5, 7.0], ['commas between thousands'])
+    >>> numbers_of(["1.234,50", "0,5"])
+    ([1234.5, 0.5], ['decimal comma', 'points between thousands'])
+    >>> numbers_of(["12.5%", "7%"])
+    ([12.5, 7.0], ['percent signs taken off'])
+    >>> numbers_of(["1,234", "7"])
+    Traceback (most recent call last):
+    invariscope.reading.written_values.AmbiguousNumbersError: "1,234", whose comma may mean decimals or thousands
+    """
+    bodies = [_body(text) for text in texts]
+    how = _percent_signs(texts, bodies)
+    with_comma = [body for body in bodies if "," in body]
+    by_point, by_comma = (all(map(style.fullmatch, bodies)) for style in (_POINT, _COMMA))
+    if with_comma and by_point and by_comma:
+        raise AmbiguousNumbersError(f'"{with_comma[0]}", whose comma may mean decimals or thousands')
+    if by_point:
+        how += ["commas between thousands"] if with_comma else []
+        return [float(body.replace(",", "")) for body in bodies], how
+    if not by_comma:
+        pair = [next(body for body in bodies if not style.fullmatch(body)) for style in (_POINT, _COMMA)]
+        raise AmbiguousNumbersError(f'"{pair[0]}" and "{pair[1]}", one with a decimal comma and one with a point')
+    how += ["decimal comma"] if with_comma else []
+    how += ["points between thousands"] if any("." in body for body in bodies) else []
+    return [float(body.replace(".", "").replace(",", ".")) for body in bodies], how
+
+
+def _percent_signs(texts: Sequence[str], bodies: Sequence[str]) -> list[str]:
+    """What must be told about percent signs: all texts have one, or none has."""
+    plain, percent = ([text for text, body in zip(texts, bodies, strict=True) if (text == body) is same]
+                      for same in (True, False))  # fmt: skip
+    if plain and percent:
+        raise AmbiguousNumbersError(f'"{percent[0]}" and "{plain[0]}", with and without a percent sign')
+    return ["percent signs taken off"] if percent else []
+
+
+def _body(text: str) -> str:
+    """The text without a percent sign."""
+    return text[:-1].rstrip() if text.endswith("%") else text
+
+
+# --- dates ------------------------------------------------------------------------------------------------------------
 def look_like_dates(column: pd.Series) -> bool:
     """Whether nearly all texts of a column have the form of a date with a day.
 
@@ -24,13 +121,7 @@ def look_like_dates(column: pd.Series) -> bool:
     [True, True, False, False, False]
     """
     # what begins with other things need not be looked at to its end
-    return all(_mostly_dates(part) for part in (column.iloc[:BEGINNING], column))
-
-
-def _mostly_dates(column: pd.Series) -> bool:
-    counts = column.value_counts()
-    dated = np.array([bool(_parts(str(text))) for text in counts.index.tolist()], dtype=bool)
-    return bool(counts.sum() and counts[dated].sum() >= MOSTLY * counts.sum())
+    return all(_mostly(part, _parts) for part in (column.iloc[:BEGINNING], column))
 
 
 def dates_of(column: pd.Series, *, order_matters: bool = True, spell: Spelling = PYTHON) -> tuple[pd.Series, str]:
@@ -87,7 +178,7 @@ def _note_on_order(column: pd.Series, texts: list[str], dates: pd.DatetimeIndex,
 def _parts(text: str) -> tuple[bool, str, tuple[int, int, int], str] | None:
     """Whether the year is first, what stands between the parts, the parts as they stand, and the time of day."""
     for year_first, form in ((True, _YEAR_FIRST), (False, _YEAR_LAST)):
-        match = form.fullmatch(text.strip())
+        match = form.fullmatch(text)
         if match:
             first, mark, second, third, time = match.groups()
             return year_first, mark, (int(first), int(second), int(third)), time or ""
