@@ -236,8 +236,8 @@ def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
 def _drivers(fit: SharedHead, p: int) -> Floats:
     """Regret by column, (E, p = d + 1), the overall level last: ½ d_j (H_e d)_j, summed over scores, less its noise.
 
-    d = H_e⁻¹ g_e, the step from the shared head towards the environment's own (all of it for squared loss; for classes
-    own heads may be far off in rare categories). Columns are centred within the environment: the level is what is left.
+    d = H_e⁻¹ g_e is how far the shared head is from the environment's own (exactly so for squared loss; for classes own
+    heads may be far off in rare categories). Columns are centred within the environment: the level is what is left.
     """
     environments = len(fit.rows)
     step = np.einsum("epq,eq->ep", fit.shared_inverse, fit.gradient)  # d = H_e⁻¹ g_e
@@ -246,7 +246,7 @@ def _drivers(fit: SharedHead, p: int) -> Floats:
     noise = fit.difference_noise.reshape(hessian.shape)
     # centre of the columns under the curvature, Σ_k H_{k0,kj} / Σ_k H_{k0,k0}
     mass = np.einsum("ekk->e", hessian[:, :, 0, :, 0])
-    centre = np.einsum("ekpk->ep", hessian[:, :, :, :, 0]) / mass[:, None]
+    centre = np.einsum("ekpk->ep", hessian[:, :, :, :, 0]) / np.where(mass > 0, mass, 1.0)[:, None]
     to_centred = np.tile(np.eye(p), (environments, 1, 1))  # θ on (1, z) → θ on (1, z − centre)
     to_centred[:, 0, 1:] = centre[:, 1:]
     back = np.tile(np.eye(p), (environments, 1, 1))

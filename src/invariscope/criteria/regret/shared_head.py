@@ -153,7 +153,8 @@ def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Fl
     factor = part.inverse_root()
     whitened = np.swapaxes(factor, -1, -2) @ outer @ factor  # W = H_e^{−½} J_e H_e^{−½}
     size = np.sum(whitened**2, axis=(-1, -2))
-    dispersion = np.trace(whitened, axis1=-2, axis2=-1) / part.rank  # φ: J_e ≈ φ H_e
+    # φ: J_e ≈ φ H_e; where classes are split so well that no curvature is left, there is nothing to draw it towards
+    dispersion = np.trace(whitened, axis1=-2, axis2=-1) / np.maximum(part.rank, 1)
     distance = size - part.rank * dispersion**2  # ‖W − φ I‖²; its noise is Σ_i ‖w_i w_iᵀ‖² − ‖W‖² / n_e
     share = np.clip((length_squares - size / rows) / np.where(distance > 0, distance, np.inf), 0.0, 1.0)
     return np.asarray(outer + share[:, None, None] * (dispersion[:, None, None] * hessian - outer))
