@@ -19,7 +19,10 @@ def test_links_lead_to_files(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_tests_that_are_cited_exist(page: Path) -> None:
-    cited = re.findall(r"((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?", page.read_text(encoding="utf-8"))
+    cited, path = [], ""
+    for file, name in re.findall(r"((?:\w+/)*test_\w+\.py)?(?:::(test_\w+))?", page.read_text(encoding="utf-8")):
+        path = file or path  # `::test_two` is in the file that was named last
+        cited += [(path, name)] if file or name else []
     files = {path: ROOT / "tests" / path.removeprefix("tests/") for path, _ in cited}
     assert [path for path, file in files.items() if not file.is_file()] == []
     texts = {path: file.read_text(encoding="utf-8") for path, file in files.items()}
