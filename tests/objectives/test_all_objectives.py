@@ -53,8 +53,14 @@ def test_is_a_frozen_dataclass_that_can_be_made_without_arguments(name: str) -> 
     assert hash(kind()) == hash(kind())
 
 
+def test_a_name_that_is_taken_is_refused() -> None:
+    with pytest.raises(ValueError, match=r'an objective "vrex" in invariscope\.objectives\.vrex'):
+        objective("vrex")(type("Mine", (Objective,), {"__module__": __name__}))
+    assert REGISTRY["vrex"] is invariscope.objectives.VREx
+
+
 def test_a_class_that_is_a_frozen_dataclass_already_is_registered_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(REGISTRY, "own", Objective)  # taken back afterwards
+    monkeypatch.setitem(REGISTRY, "own", type("Own", (Objective,), {"__module__": __name__}))  # taken back afterwards
 
     @dataclass(frozen=True)
     class Own(Objective):

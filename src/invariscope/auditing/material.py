@@ -30,7 +30,7 @@ from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, agreed_task, refuse_unfit_for_own_heads, target_of
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
-NOT_ASKED_FOR = Missing("no criterion asked for it")
+NOT_ASKED_FOR = Missing("no criterion that runs lists it among its needs")
 
 
 def gather(

@@ -19,6 +19,7 @@ from invariscope.criteria.worst_case.worst_case import worst_case  # noqa: F401
 from invariscope.criteria.worst_case.worst_case_in_inputs import worst_case_in_inputs  # noqa: F401
 from invariscope.errors import InputError
 from invariscope.progress import Say
+from invariscope.results import Result
 
 
 def chosen_criteria(names: str | Sequence[str] | None) -> list[Criterion]:
@@ -47,7 +48,7 @@ def run(
             continue
         say(f"computing {criterion.title} for {len(material.representation)} environments")
         try:
-            results[criterion.name] = criterion.call(material, options)
+            result = criterion.call(material, options)
         except InputError as error:
             if criterion.name == "regret":  # whether it can be had was asked before: the input itself is bad
                 raise
@@ -57,4 +58,8 @@ def run(
                 raise
             why = f"the network cannot be followed by gradients ({str(error).splitlines()[0]})"
             left_out[criterion.name] = Missing(why)
+        else:
+            if not isinstance(result, Result):  # a criterion of the user's own
+                raise TypeError(f'criterion "{criterion.name}" gave a {type(result).__name__}: it must give a Result')
+            results[criterion.name] = result
     return results, left_out

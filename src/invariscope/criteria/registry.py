@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ CRITERIA: dict[str, Criterion] = {}
 
 
 def criterion(
-    *, title: str, needs: set[str], better: str, tells: str, cannot_tell: str, call: Call
+    *, title: str, needs: Collection[str], better: str, tells: str, cannot_tell: str, call: Call
 ) -> Callable[[Function], Function]:
     """Register a function under its own name.
 
@@ -39,12 +39,16 @@ def criterion(
     "lower" or "higher"; ``tells`` and ``cannot_tell`` are one sentence each, shown to the user beside the number;
     ``call`` takes the material, which has all of the needs, and the options of the audit.
     """
-    unknown = needs - NEEDS
+    unknown = set(needs) - NEEDS
     if unknown or better not in ("lower", "higher"):
         raise ValueError(f"unknown needs {sorted(unknown)} or direction {better!r}: needs are {sorted(NEEDS)}")
 
     def register(function: Function) -> Function:
         name = function.__name__
+        if name in CRITERIA and CRITERIA[name].function.__module__ != function.__module__:
+            raise ValueError(
+                f'there is a criterion "{name}" in {CRITERIA[name].function.__module__}: call it otherwise'
+            )
         CRITERIA[name] = Criterion(name, title, function, frozenset(needs), better, tells, cannot_tell, call)
         return function
 

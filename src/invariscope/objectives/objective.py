@@ -164,6 +164,8 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
 
     def register(kind: type[Objective]) -> type[Objective]:
         made = kind if "__dataclass_fields__" in vars(kind) else dataclass(frozen=True)(kind)
+        if name in REGISTRY and REGISTRY[name].__module__ != made.__module__:
+            raise ValueError(f'there is an objective "{name}" in {REGISTRY[name].__module__}: call it otherwise')
         made.name = name
         REGISTRY[name] = made
         return made
