@@ -283,10 +283,11 @@ class WorstCaseResult(Result):
     the representation), ``loss`` the worst case there, certified to lie between ``lower`` and ``upper``, and ``gamma``
     the multiplier (the curve's slope is 2 · radius · gamma). ``band`` (2, n_radii) is a pointwise 95 % bootstrap band.
     ``unit`` is the distance that makes radii comparable between models, ``of`` the name of the loss. ``exact`` says
-    whether the curve is known but for rounding; otherwise it is known to within its bounds, or only from below (see
-    ``notes``). From ``saturates_at`` on the curve is flat; ``others`` are further losses at the same radii. With
-    environments, ``apart`` (E,) is how far each of ``labels`` is from all others together, ``distances`` (E, E) how far
-    they are from each other.
+    whether the curve is known but for rounding (log-loss of two classes: to 1e-5); otherwise it is known to within its
+    bounds, or, where it was searched, from below: ``lower`` was reached, ``loss`` runs smoothly through it. From
+    ``saturates_at`` on the curve is flat; ``others`` are further losses at the same radii. With environments,
+    ``apart`` (E,) is how far each of ``labels`` is from all others together, ``distances`` (E, E) how far they are
+    from each other.
     """
 
     of: str

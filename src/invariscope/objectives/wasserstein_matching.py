@@ -32,7 +32,8 @@ def wasserstein_matching_penalty(
         W_ε(e, f) = min_P Σ_ij P_ij |x_i − y_j|² + ε KL(P | a bᵀ),    S = W_ε(e, f) − W_ε(e, e)/2 − W_ε(f, f)/2
 
     over plans P with the rows' weights a and b as margins. S is 0 for equal samples and not negative; it is the squared
-    distance itself as ε → 0. ε is ``entropy`` times the mean of |x_i − y_j|² over pairs, held fixed. With
+    distance itself as ε → 0. ε is ``entropy`` times the mean of |x_i − y_j|² over rows of all pairs of
+    environments, one for every class, held fixed. With
     ``conditional`` the weights are those of one class at a time, and a class counts for the pairs of environments that
     have rows of it; in regression there are no classes and all rows are matched. Targets can be probabilities.
 

@@ -36,7 +36,8 @@ class Environments:
     classes : the user's class labels when the target is categorical, else ``None``
     order : position in the input of every stored row (``None``: the input was grouped already)
 
-    Rows that arrive already grouped in label order are not copied.
+    Rows that arrive already grouped in label order are not copied, and criteria remember sums over them: after a change
+    of the array in place, make another.
 
     >>> import numpy as np
     >>> data = Environments(np.arange(6.0).reshape(6, 1), [1, 2, 3, 4, 5, 6], list("babbab"))

@@ -97,18 +97,18 @@ def influence_index(
 
     Parameters
     ----------
-    Z, y, env : representation (n, d), target and environments; or one :class:`~invariscope.Environments`. Here, and in
-        no other criterion, y may be (n, q), q numbers per row: the loss is then Σ_k (s_k − y_k)².
+    Z, y, env : representation (n, d), target and environments; or one :class:`~invariscope.Environments`. Here (and
+        in ``worst_case``) y may be (n, q), q numbers per row: the loss is then Σ_k (s_k − y_k)².
     head : the model's own :class:`~invariscope.LinearHead`; without one, the head that minimises the objective is
         fitted. Or a torch module that maps rows of ``Z`` to predictions, log-odds or class scores.
     task : "auto", "regression" or "classification"
     penalty : what the model was trained with beside the risks: "irm", "irm_split" (even and odd rows of every
         environment) or "vrex", as :mod:`invariscope.objectives` have them, and ``penalty_weight`` its weight. It enters
         H, not the gradients: more weight is put on an environment's rows, not on its part of the penalty.
-    damping : a number added to H's diagonal, or "auto": the sampling noise of H, √(λ₁ Σλ / n), where a live eigenvalue
-        is below it (as in wide ReLU layers, where V is pure noise otherwise), else 0. Dead units and dependent columns
-        make H singular; their directions have no gradient and are left out. Where H has negative curvature, "auto"
-        makes it positive and says so.
+    damping : a number added to H's diagonal (of numbers: that of ½ Σ (s − y)²), or "auto": the sampling noise of H,
+        √(λ₁ Σλ / n), where a live eigenvalue is below it (as in wide ReLU layers, where V is pure noise otherwise),
+        else 0. Dead units and dependent columns make H singular; their directions have no gradient and are left out.
+        Where H has negative curvature, "auto" makes it positive and says so.
     n_boot : how many random deals
     solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
         (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or

@@ -3,12 +3,12 @@
 A regret is zero under invariance and quadratic around it, so that plain normal theory fails. The excess loss
 of environment e under the shared head is, to second order,
 
-    T(τ) = τ² + τ · linear + quadratic,    τ² = true excess,
+    T(τ) = τ² + (τ / τ̂) · linear + quadratic,    τ² = true excess, τ̂² = that in the sample,
 
-where ``linear`` is the usual (delta-method) noise, which vanishes with τ, and ``quadratic`` = ½ ξᵀ H_e ξ − its mean is
-the noise of fitting the heads, ξ = shared − own head, which is what is left at τ = 0. Both are simulated from the
-additive statistics, jointly for all environments. An end of the interval is the true value under which the observed
-one would be just as extreme as allowed (test inversion), which is right at zero, far from it, and in between.
+where ``linear`` is the usual (delta-method) noise at τ̂, which vanishes with τ, and ``quadratic`` = ½ ξᵀ H_e ξ − its
+mean is the noise of fitting the heads, ξ = shared − own head, which is what is left at τ = 0. Both are simulated from
+the additive statistics, jointly for all environments. An end of the interval is the true value under which the
+observed one would be just as extreme as allowed (test inversion), which is right at zero, far from it, and in between.
 """
 
 from __future__ import annotations

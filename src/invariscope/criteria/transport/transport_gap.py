@@ -225,7 +225,7 @@ def _refused(overlap: Overlap) -> Booleans:
 
 
 def _draw(gaps: Gaps, noise: Floats, compared: Booleans, n_boot: int, rng: np.random.Generator) -> tuple[Floats, Draws]:
-    """Draws, (B,), of the largest |δ| / SE if all gaps are 0, and of the noise of the mean δ², free of its units."""
+    """Draws, (B,), of the largest |δ| / SE if all gaps are 0, and of the noise of the mean δ², in units of y²."""
     if not compared.any():
         return np.empty(0), Draws(np.empty(0), np.empty(0))
     largest, linear, quadratic = (np.empty(n_boot) for _ in range(3))

@@ -215,7 +215,8 @@ def _multipliers(problem: Problem, share: Floats, radius: float, seed: int) -> F
 def _first_multiplier(tracker: Tracker, share: Floats, radius: float) -> float:
     """Where the slopes at the rows move them by a hundredth of the radius, or else where the first rows jump.
 
-    With a class score that rises by g per unit, a row at distance d of the boundary jumps across at γ = g / 4d.
+    With a class score that rises by g per unit, a row at distance d of the boundary jumps across at γ = g / 4d; the
+    first multiplier is twice that, g / 2d, so that none is missed.
     """
     problem = tracker.problem
     _, slopes = problem.slopes_at(problem.still, Problem.losses)

@@ -97,8 +97,9 @@ def worst_case(
     n_boot : bootstrap draws for the band, 0 for none
 
     The unit is R = √mean d_i², d_i being a row's distance to its nearest wrong answer: at ρ = R every row could have
-    been made wrong. Raw distances mean nothing, since (z, W, ρ) → (cz, W/c, cρ) changes no loss. For squared loss it is
-    the distance at which the root mean squared error doubles. ``value`` is the worst case at half the unit.
+    been made wrong. Raw distances mean nothing, since (z, W, ρ) → (cz, W/c, cρ) changes no loss. For squared loss it
+    is the distance at which the root mean squared error doubles (of several numbers per row: at most doubles).
+    ``value`` is the worst case at half the unit.
 
     What it cannot tell: whether a move of that size will ever happen, or in which direction; what happens when labels
     change; and the band only knows the sampling of these rows, for a head that is given.
