@@ -1,6 +1,6 @@
 # make demo       audit a real data set and write a page            (base dependencies only)
 # make test       every test and every doctest                      (development dependencies)
-# make test-fast  all but simulations and slow tests,  (development dependencies)
+# make test-fast  all but simulations and slow tests                 (development dependencies)
 # make check      format, lint, types, import rule, exported names  (development dependencies)
 # make bench      the benchmarks                                    (development dependencies)
 #

@@ -39,11 +39,10 @@ class Trained:
     kept_step: int
 
     def __call__(self, inputs: Any) -> tuple[Tensor, Tensor]:
-        """Logits and features of rows, without gradients."""
+        """Logits and features of rows (a tensor, an array or a table, as for training), without gradients."""
+        rows = inputs if isinstance(inputs, Tensor) else torch.tensor(np.asarray(inputs))  # a copy
         with torch.no_grad():
-            values: tuple[Tensor, Tensor] = self.network(
-                torch.as_tensor(inputs, dtype=next(self.network.parameters()).dtype)
-            )
+            values: tuple[Tensor, Tensor] = self.network(rows.to(next(self.network.parameters()).dtype))
         return values
 
 
