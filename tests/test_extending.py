@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -106,6 +107,19 @@ def test_the_law_suite_fails_for_a_criterion_nobody_classified(load: Load) -> No
     load("risk_spread")
     with pytest.raises(AssertionError):
         laws.test_every_registered_criterion_has_an_entry()
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_the_criterion_of_the_page_keeps_the_laws_it_is_sent_to(load: Load, task: str, seed: int) -> None:
+    laws = _module_at(ROOT / "tests" / "laws" / "test_criteria.py")
+    load("risk_spread")
+    in_squares = replace(laws.ENTRIES["worst_environment_risk"], call=laws._on_predictions("risk_spread"))
+    laws.ENTRIES["risk_spread"] = in_squares
+    laws.test_docstring_says_what_it_tells_and_what_it_cannot("risk_spread")
+    laws.test_every_field_of_the_result_is_classified("risk_spread", task, seed)
+    laws.test_new_names_in_the_same_order_change_names_only("risk_spread", task, seed)
+    laws.test_whole_weights_are_repeated_rows("risk_spread", task, seed)
+    laws.test_results_are_frozen_plain_and_portable("risk_spread", task, seed)
 
 
 def test_every_criterion_is_imported_where_the_page_says() -> None:

@@ -462,7 +462,7 @@ def assert_identical(one: Any, other: Any) -> None:
     first, second = parts_of(one), parts_of(other)
     assert first.keys() == second.keys()
     for name, value in first.items():
-        if isinstance(value, np.ndarray | float):
+        if isinstance(value, np.ndarray | float | tuple) and np.asarray(value).dtype.kind == "f":  # nan is nan
             np.testing.assert_array_equal(second[name], value, err_msg=name)
         else:
             assert second[name] == value, name
