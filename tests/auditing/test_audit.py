@@ -301,8 +301,11 @@ def test_a_class_the_model_never_saw_is_named(seed: int) -> None:
     model = LogisticRegression().fit(data.X, data.state.replace("healthy", "well"))
     with pytest.raises(iv.InputError, match=r'class "healthy", which the model does not know: .*sick, well'):
         audited(model, data, "state")
-    with pytest.raises(iv.InputError, match=r"the model predicts 3 classes but the rows .*hold 2"):
-        iv.audit(LogisticRegression().fit(data.X, data.grade), data.X, data.grade.clip(upper=1), data.site)
+    model = LogisticRegression().fit(data.X, data.grade.clip(upper=1))
+    with pytest.raises(
+        iv.InputError, match=r'"grade" has class "2", which the model does not know: .* fitted on 0, 1$'
+    ):
+        audited(model, data, "grade")
 
 
 # --- the baseline -------------------------------------------------------------------------------------------------
@@ -632,11 +635,95 @@ def test_an_environment_without_a_class_leaves_out_what_needs_it(model: str | No
     made = None if model is None else LogisticRegression().fit(data.X, state)
     found = iv.audit(made, data.X, state, data.site, n_boot=DRAWS)
     assert_told_without_regret(found, r'lass "healthy" of target "state" never occurs in site "Rome"', tmp_path)
-    assert set(found.results) == {*ON_PREDICTIONS, "calibration_variance"}
+    of_a_given_head = set() if model is None else {"influence_index"}
+    assert set(found.results) == {*ON_PREDICTIONS, *of_a_given_head, "calibration_variance"}
     assert found.could_drop == ("Rome",)
     p = have(gather(made, data.X, state, data.site)[0].predictions).values
     expected = iv.risk_variance(p, state, data.site)
     assert found["risk_variance"].value == pytest.approx(expected.value, rel=1e-12)
+
+
+def probabilities_of_three(X: Any) -> np.ndarray:
+    scores = np.asarray(X, float) @ np.array([[-1.0, 0.0, 1.0], [0.2, 0.0, 0.0], [0.0, 0.3, 0.0]])
+    return np.asarray(np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
+
+
+#: Models of three classes, and the criteria they do without where one of these never occurs.
+OF_THREE: dict[str, tuple[Callable[[Any, Any], Any], set[str]]] = {
+    "logistic": (lambda X, y: LogisticRegression().fit(X, y), set()),
+    "in another order": (
+        lambda X, y: iv.Split(predict=probabilities_of_three, classes=sorted(set(y))[::-1]),
+        {"influence_index"},
+    ),
+    "votes": (lambda X, y: LinearSVC().fit(X, y), {"calibration_variance", "irm_penalty"}),
+}
+
+
+@pytest.mark.parametrize("labels", [(0, 1, 2), ("low", "mid", "top")], ids=["codes", "labels"])
+@pytest.mark.parametrize("name", OF_THREE)
+def test_a_class_that_only_the_model_knows_leaves_out_what_needs_it(
+    name: str, labels: tuple[Any, ...], seed: int, tmp_path: Path
+) -> None:
+    data = patients(seed)
+    build, without = OF_THREE[name]
+    grade = pd.Series(np.array(labels, dtype=object)[data.grade], name="grade").infer_objects()
+    model, there = build(data.X, grade), data.grade < 2
+    X, y, site = data.X[there], grade[there], data.site[there]
+    found = iv.audit(model, X, y, site, n_boot=DRAWS)
+    assert_told_without_regret(found, f'lass "{labels[2]}" of target "grade" never occurs in any row', tmp_path)
+    assert set(found.left_out) == {"regret", "transport_gap", *OF_NETWORKS, *without}
+    assert set(found.results) == set(CRITERIA) - set(found.left_out)
+    assert found.could_drop == ()
+    assert (found.data.task, set(found.data.classes)) == ("multiclass", set(labels))
+    split = iv.split(model)
+    p = split.predict(X)[:, [split.classes.index(label) for label in labels]]
+    hit = p[np.arange(len(y)), data.grade[there]]
+    each = -np.log(hit) if split.probabilistic else 1.0 - hit
+    for label, estimate in found["worst_environment_risk"].per_environment.items():
+        assert estimate.value == pytest.approx(each[site == label].mean(), rel=1e-9)
+
+
+def test_rows_of_one_class_are_judged_by_what_a_model_predicts(seed: int, tmp_path: Path) -> None:
+    data = patients(seed)
+    model, there = LogisticRegression().fit(data.X, data.grade), data.grade == 1
+    found = iv.audit(model, data.X[there], data.grade[there], data.site[there], n_boot=DRAWS)
+    assert_told_without_regret(found, 'lass "0" of target "grade" never occurs in any row', tmp_path)
+    p = model.predict_proba(data.X[there])[:, 1]
+    rome = found["risk_variance"].per_environment["Rome"].value
+    assert rome == pytest.approx(-np.log(p[data.site[there] == "Rome"]).mean(), rel=1e-9)
+    numbers = iv.audit(LinearRegression().fit(data.X, data.gain), data.X, np.ones(600), data.site, n_boot=DRAWS)
+    assert_told_without_regret(numbers, "only one value: there is nothing to predict", tmp_path)
+
+
+# --- outputs that fit the target or do not --------------------------------------------------------------------------
+def test_a_function_with_one_output_predicts_numbers(seed: int) -> None:
+    data = patients(seed)
+    for model in (lambda X: X["age"], iv.Split(predict=lambda X: X["age"])):
+        found = audited(model, data, "grade")
+        assert (found.data.task, set(found.results)) == ("regression", ON_NUMBERS)
+        assert found["worst_environment_risk"].unit == "squared target units"
+
+
+def test_fifteen_outputs_are_fifteen_classes(seed: int) -> None:
+    data, y = patients(seed), np.arange(600) % 15
+    for model in (lambda X: np.full((len(X), 15), 1 / 15), iv.Split(predict=np.full((600, 15), 1 / 15))):
+        found = iv.audit(model, data.X, y, data.site, n_boot=DRAWS)
+        assert found.data.task == "multiclass"
+        assert found["risk_variance"].per_environment["Rome"].value == pytest.approx(np.log(15))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("gain", 'the model tells 3 classes apart, but target "gain" has 600 different values'),
+        ("state", 'the model tells 3 classes apart, but target "state" has 2 different values .healthy, sick.: give'),
+    ],
+)
+def test_outputs_that_contradict_the_target(target: str, message: str, seed: int) -> None:
+    data = patients(seed)
+    for model in (probabilities_of_three, iv.Split(lambda X: X, probabilities_of_three)):
+        with pytest.raises(iv.InputError, match=message):
+            audited(model, data, target)
 
 
 def test_a_target_that_is_constant_in_one_environment_leaves_out_what_needs_it(seed: int, tmp_path: Path) -> None:

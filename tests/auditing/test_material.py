@@ -167,6 +167,26 @@ def test_inputs_that_are_no_numbers_are_no_reason_to_stop(seed: int) -> None:
     assert not {"baseline", "predictions"} & missing(material)
 
 
+def test_labels_of_several_types_are_given_back_as_they_were(seed: int) -> None:
+    X, _, env, label = table(seed)
+    y = [1 if value == "yes" else "no" for value in label]
+    assert material_of(None, X, y, env, needs=()).labels.tolist() == y
+
+
+def test_a_model_that_predicts_is_asked_once(seed: int) -> None:
+    X, y, env, _ = table(seed)
+    asked = []
+
+    def predict(rows: pd.DataFrame) -> np.ndarray:
+        asked.append(len(rows))
+        return rows["age"].to_numpy()
+
+    for model in (predict, iv.Split(lambda rows: rows.to_numpy(), predict)):
+        material = material_of(model, X, y, env)
+        np.testing.assert_array_equal(have(material.predictions).values, X["age"])
+    assert asked == [N, N]
+
+
 @pytest.mark.parametrize("order", [("yes", "no"), ("no", "yes")])
 def test_probabilities_follow_the_targets_classes(order: tuple[str, str], seed: int) -> None:
     X, _, env, label = table(seed)

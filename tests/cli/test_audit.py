@@ -452,6 +452,14 @@ def test_predicted_probabilities_belong_to_the_second_class(
     assert measured_on_predictions == (len(columns) == 1)
 
 
+def test_one_column_of_predictions_is_numbers_where_the_classes_would_be_three(
+    run: Run, hospitals: pd.DataFrame
+) -> None:
+    frame = hospitals.assign(grade=np.digitize(hospitals["age"], [-1, 1]) + 1)
+    frame[["hospital", "score", "grade"]].to_csv("p.csv", index=False)
+    assert numbers(run, "--prediction", "score", data="p.csv", target="grade")["data"]["task"] == "regression"
+
+
 @pytest.mark.parametrize(
     ("column", "target", "sentence"),
     [
@@ -488,6 +496,25 @@ def test_a_skops_model_reads_its_own_columns_in_its_own_order(run: Run, hospital
     assert found["results"] == plain(expected)["results"]
     assert found["data"]["columns"] == columns
     assert numbers(run, "--model", "m.skops", "--features", "age,cholesterol")["results"] == found["results"]
+
+
+def test_a_class_that_only_the_model_knows(run: Run, hospitals: pd.DataFrame) -> None:
+    grade = np.digitize(hospitals["age"], [-1, 1])
+    skops.io.dump(LogisticRegression().fit(hospitals[["age", "cholesterol"]], grade), "m.skops")
+    hospitals.assign(grade=grade)[grade < 2].to_csv("two.csv", index=False)
+    done = run("--model m.skops --html page.html --json found.json", data="two.csv", target="grade")
+    assert (done.exit_code, done.stderr) == (0, "")
+    said = " ".join(done.stdout.split())
+    assert "CANNOT TELL YET" in said
+    assert 'Class "2" of target "grade" never occurs in any row' in said
+    assert "--drop-env" not in said
+    assert "never occurs in any row" in Path("page.html").read_text(encoding="utf-8")
+    found = json.loads(Path("found.json").read_text(encoding="utf-8"))
+    assert (found["data"]["task"], found["data"]["classes"]) == ("multiclass", [0, 1, 2])
+    assert found["results"]["worst_environment_risk"]["value"] > 0
+    done = run("--model m.skops --fail-on regret>0.1", data="two.csv", target="grade")
+    assert done.exit_code == 2
+    assert '--fail-on regret>0.1 cannot be judged: class "2" of target "grade" never occurs' in done.stderr
 
 
 @pytest.mark.slow

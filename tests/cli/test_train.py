@@ -317,6 +317,13 @@ def test_what_cannot_be_trained_is_told_in_one_sentence(options: list[str], sent
     assert [path.name for path in Path().iterdir()] == ["h.csv"]
 
 
+def test_two_numbers_are_two_classes(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(dose=np.where(hospitals["ill"] == "yes", 1.5, 0.5)).to_csv("h.csv", index=False)
+    found = pasted(run("--features age,cholesterol", target="dose"))
+    assert load_model(Path("m.skops")).classes_.tolist() == [0.5, 1.5]
+    assert found["data"]["task"] == "binary"
+
+
 def test_nothing_varies(run: Run, hospitals: pd.DataFrame) -> None:
     hospitals.assign(age=1).to_csv("h.csv", index=False)
     done = run("--features age")

@@ -42,6 +42,54 @@ def data(seed: int) -> Data:
 LONG: dict[str, Any] = {"steps": 700, "learning_rate": 0.05}
 
 
+# --- what are classes -----------------------------------------------------------------------------------------------
+def test_classes_keep_the_type_they_came_in(data: Data) -> None:
+    for given in (
+        np.array([3, 7], np.int32),
+        np.array([0.0, 1.0]),
+        np.array([False, True]),
+        np.array(["no", "yes"]),
+        np.array(["no", "yes"], object),
+        np.array(["2024-01-01", "2025-01-01"], "M8[D]"),
+    ):
+        model = InvariantClassifier("erm", steps=1).fit(data.X, given[(data.binary == "yes").astype(int)])
+        assert model.classes_.dtype == given.dtype
+        np.testing.assert_array_equal(model.classes_, given)
+        assert set(model.predict(data.X)) <= set(given)
+
+
+def test_labels_of_several_types_stay_apart(data: Data, tmp_path: Path) -> None:
+    y = [1 if value == "yes" else "a" for value in data.binary]
+    model = InvariantClassifier("erm", steps=1).fit(data.X, y)
+    assert model.classes_.tolist() == [1, "a"]
+    assert {type(label) for label in model.predict(data.X)} <= {int, str}
+    again = InvariantClassifier.from_safetensors(model.to_safetensors(tmp_path / "m.safetensors"))
+    assert again.classes_.tolist() == [1, "a"]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (lambda data: data.y, '"y" has 200 different numbers: too many to be classes.*continuous.*InvariantRegressor'),
+        (lambda data: [str(k) for k in range(200)], '"y" has 200 different labels in 200 rows'),
+        (lambda data: np.column_stack([data.binary, data.binary]), r"y must be one column: it has shape \(200, 2\)"),
+        (lambda data: [None, *data.binary[1:]], '"y" is missing in 1 of 200 rows'),
+        (lambda data: np.r_[np.nan, np.ones(199)], '"y" has 1 missing or infinite values'),
+        (lambda data: np.ones(200), 'one class only ."1".'),
+        (lambda data: ["a"] * 200, 'one class only ."a".'),
+    ],
+)
+def test_what_are_no_classes_is_one_sentence(y: Any, message: str, data: Data) -> None:
+    with pytest.raises(InputError, match=message):
+        InvariantClassifier("erm", steps=1).fit(data.X, y(data))
+
+
+def test_more_than_a_hundred_classes_that_repeat(data: Data) -> None:
+    X = np.repeat(np.eye(110), 10, axis=0)
+    model = InvariantClassifier("erm", steps=1).fit(X, [f"class {k}" for k in np.arange(1100) // 10])
+    assert model.predict_proba(X[:2]).shape == (2, 110)
+
+
 # --- what is learned -------------------------------------------------------------------------------------------------
 def test_erm_without_environments_is_least_squares(data: Data) -> None:
     model = InvariantRegressor("erm", **LONG).fit(data.X, data.y)

@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from click.testing import CliRunner
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import invariscope as iv
@@ -30,6 +33,7 @@ from invariscope.training import Rows
 N = 240
 ENV = np.repeat(["north", "south"], N // 2)
 PLACE = np.arange(N) % (N // 2)
+SOME = np.arange(0, N, 7)  # rows of every class, for what takes long
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,23 @@ KINDS = {
     "strings": Kind(cycled("ant", "bee", "cat"), "multiclass", ("ant", "bee", "cat")),
     "booleans": Kind(cycled(False, True), "binary", (False, True)),
     "categories": Kind(pd.Series(pd.Categorical(cycled(10, 20, 40))), "multiclass", (10, 20, 40)),
+    "categories in Arrow": Kind(
+        pd.Series(cycled(10, 20, 40).tolist(), dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.int64()))),
+        "multiclass",
+        (10, 20, 40),
+    ),
+}
+#: Targets that are neither arrays of numbers nor of texts, but classes to every criterion.
+ODD_KINDS = {
+    "two floats": Kind(cycled(0.5, 1.5), "binary", (0.5, 1.5)),
+    "numbers as objects": Kind(cycled(1, 2.0, 3).astype(object), "multiclass", (1, 2, 3)),
+    "booleans as objects": Kind(cycled(False, True).astype(object), "binary", (False, True)),
+    "decimals": Kind(cycled(Decimal(1), Decimal(2)), "binary", (1, 2)),
+    "bytes": Kind(cycled(b"a", b"b"), "binary", (b"a", b"b")),
+    "variable-width strings": Kind(cycled("a", "b").astype(np.dtypes.StringDType()), "binary", ("a", "b")),
+    "numbers beside texts": Kind([1 if place % 2 else "a" for place in PLACE], "binary", (1, "a")),
+    "dates": Kind(cycled("2024", "2025").astype("M8[D]"), "binary", ("2024-01-01", "2025-01-01")),
+    "Arrow's dictionary": Kind(pa.array(cycled(10, 20, 40)).dictionary_encode(), "multiclass", (10, 20, 40)),
 }
 every_kind = pytest.mark.parametrize("given", KINDS.values(), ids=KINDS.keys())
 
@@ -74,9 +95,8 @@ def X() -> np.ndarray:
 
 
 def predictions(given: Kind) -> np.ndarray:
-    if given.kind == "regression":
-        return np.zeros(N)
-    return np.full((N, len(given.classes)), 1 / len(given.classes))
+    rng = np.random.default_rng(3)
+    return rng.normal(size=N) if given.kind == "regression" else rng.dirichlet(np.ones(len(given.classes)), N)
 
 
 def network(outputs: int) -> nn.Sequential:
@@ -128,7 +148,7 @@ CALLS: dict[str, Callable[[Kind, np.ndarray], str]] = {
     "irm_penalty": lambda given, X: of_unit(iv.irm_penalty(predictions(given), given.y, ENV).unit),
     "calibration_variance": _calibration,
     "worst_case": lambda given, X: of_losses(
-        iv.worst_case(linear_head(given.outputs), X, given.y, ENV, n_boot=0, radii=[0.1]).of
+        iv.worst_case(linear_head(given.outputs), X[SOME], given.y[SOME], ENV[SOME], n_boot=0, radii=[0.1]).of
     ),
     "worst_case_in_inputs": _in_inputs,
 }
@@ -161,8 +181,8 @@ def test_the_worst_case_of_any_head(given: Kind, X: np.ndarray) -> None:
     both = {given.outputs, 2} if given.task == "binary" else {given.outputs}
     for outputs in both:
         for head in (linear_head(outputs), network(outputs)):
-            for options in ({}, {"env": ENV}):
-                result = iv.worst_case(head, X, given.y, n_boot=0, radii=[0.1], **options)
+            for options in ({}, {"env": ENV[SOME]}):
+                result = iv.worst_case(head, X[SOME], given.y[SOME], n_boot=0, radii=[0.1], **options)
                 assert of_losses(result.of) == given.kind
 
 
@@ -193,11 +213,24 @@ def test_estimators_and_their_audits(given: Kind, X: np.ndarray) -> None:
     assert iv.audit(model, X, given.y, ENV, criteria=["risk_variance"]).data.task == given.task
 
 
+@pytest.mark.parametrize("given", ODD_KINDS.values(), ids=ODD_KINDS.keys())
+def test_odd_classes(given: Kind, X: np.ndarray) -> None:
+    """What criteria take for classes, a classifier takes for the same ones; and its audit knows them again."""
+    assert iv.regret(X, given.y, ENV, n_boot=99).task == given.task
+    assert Rows.of(X, given.y, ENV).classes == given.classes
+    model = iv.InvariantClassifier("erm", steps=1).fit(X, given.y, env=ENV)
+    assert model.split().classes == given.classes
+    audited = iv.audit(model, X, given.y, ENV, criteria=["risk_variance"])
+    assert audited.data.task == given.task
+    assert not audited.results.keys() ^ {"regret", "risk_variance"}
+
+
 @every_kind
-def test_audits_of_networks_and_without_a_model(given: Kind, X: np.ndarray) -> None:
+def test_audits_of_networks_functions_and_without_a_model(given: Kind, X: np.ndarray) -> None:
     model = iv.split(network(given.outputs), classes=given.classes if given.outputs > 1 else None)
-    for audited in (model, None):
-        assert iv.audit(audited, X, given.y, ENV, criteria=["risk_variance"]).data.task == given.task
+    p = predictions(given)
+    for audited in (model, None, lambda X: p, iv.Split(predict=p), iv.Split(X, p)):
+        assert iv.audit(audited, X, given.y, ENV, criteria=["risk_variance"], n_boot=99).data.task == given.task
 
 
 @every_kind
@@ -223,11 +256,11 @@ def test_heads_that_leave_no_doubt(build: Callable[[int], Any], X: np.ndarray) -
     """0 to 14 are amounts, unless fifteen outputs say otherwise; 1 to 3 are classes, unless there is one output."""
     amounts, classes = KINDS["0 to 14"].y, KINDS["1 to 3"].y
     fifteen = [
-        iv.worst_case(build(15), X, amounts, n_boot=0, radii=[0.1]).of,
+        iv.worst_case(build(15), X[SOME], amounts[SOME], n_boot=0, radii=[0.1]).of,
         iv.influence_index(X, amounts, ENV, head=build(15), n_boot=99).loss,
     ]
     one = [
-        iv.worst_case(build(1), X, classes, n_boot=0, radii=[0.1]).of,
+        iv.worst_case(build(1), X[SOME], classes[SOME], n_boot=0, radii=[0.1]).of,
         iv.influence_index(X, classes, ENV, head=build(1), n_boot=99).loss,
     ]
     assert set(map(of_losses, fifteen)) == {"classification"}
@@ -235,6 +268,51 @@ def test_heads_that_leave_no_doubt(build: Callable[[int], Any], X: np.ndarray) -
     audit = iv.audit(network(15), X, amounts, ENV, criteria=["risk_variance"])
     assert audit.data.task == "multiclass"
     assert iv.audit(network(1), X, classes, ENV, criteria=["risk_variance"]).data.task == "regression"
+
+
+PREDICTION_CRITERIA = (iv.risk_variance, iv.worst_environment_risk, iv.irm_penalty)
+
+
+def test_columns_that_leave_no_doubt(X: np.ndarray) -> None:
+    """The same of predictions, given to criteria or to an audit; labels with too few columns are refused."""
+    amounts, classes = KINDS["0 to 14"].y, KINDS["1 to 3"].y
+    fifteen, one = np.full((N, 15), 1 / 15), np.full(N, 0.5)
+    units = [criterion(fifteen, amounts, ENV).unit for criterion in PREDICTION_CRITERIA]
+    assert {of_unit(unit) for unit in units} == {"classification"}
+    iv.calibration_variance(fifteen, amounts, ENV)
+    assert {of_unit(criterion(one, classes, ENV).unit) for criterion in PREDICTION_CRITERIA} == {"regression"}
+    assert {of_unit(criterion(one, 5 + classes // 3, ENV).unit) for criterion in PREDICTION_CRITERIA} == {
+        "classification"
+    }
+    assert iv.transport_gap(X, amounts, ENV, predictions=fifteen, n_boot=99).task == "multiclass"
+    assert iv.transport_gap(X, classes, ENV, predictions=one, n_boot=99).task == "regression"
+    for p, y, task in ((fifteen, amounts, "multiclass"), (one, classes, "regression")):
+        for model in (lambda X, p=p: p, iv.Split(predict=p), iv.Split(X, p)):
+            assert iv.audit(model, X, y, ENV, criteria=["risk_variance"], n_boot=99).data.task == task
+    labels = KINDS["strings"].y
+    for criterion in (*PREDICTION_CRITERIA, iv.calibration_variance):
+        with pytest.raises(iv.InputError, match=r"1 columns, but target .* has 3 classes"):
+            criterion(one, labels, ENV)
+    with pytest.raises(iv.InputError, match=r"one output tells 2 classes apart, but target .* has 3 different"):
+        iv.audit(lambda X: one, X, labels, ENV)
+
+
+@pytest.mark.parametrize("labels", [(0, 1, 2), ("a", "b", "c")], ids=["codes", "labels"])
+def test_classes_without_rows(labels: tuple[Any, ...], X: np.ndarray) -> None:
+    """They are classes all the same where a model knows them; only heads of the environments' own cannot be had."""
+    y, three = cycled(*labels[:2]), np.full((N, 3), 1 / 3)
+    models = [
+        LogisticRegression().fit(X, cycled(*labels)),
+        iv.InvariantClassifier("erm", steps=1).fit(X, cycled(*labels), env=ENV),
+        iv.split(network(3), classes=labels),
+        iv.Split(predict=three, classes=labels),
+        *([] if isinstance(labels[0], str) else [network(3), lambda X: three, iv.Split(X, three)]),
+    ]
+    for model in models:
+        audited = iv.audit(model, X, y, ENV, criteria=["risk_variance", "worst_environment_risk"])
+        assert (audited.data.task, audited.data.classes) == ("multiclass", labels)
+        assert set(audited.results) == {"risk_variance", "worst_environment_risk"}
+        assert f'class "{labels[2]}" of target "target" never occurs in any row' in audited.left_out["regret"]
 
 
 @pytest.mark.parametrize("task", ["auto", "regression", "classification", "binary"])
@@ -250,7 +328,7 @@ def test_one_vocabulary(task: str, X: np.ndarray) -> None:
         of_unit(iv.risk_variance(p, y, ENV, task=task).unit),
         of_unit(iv.worst_environment_risk(p, y, ENV, task=task).unit),
         of_unit(iv.irm_penalty(p, y, ENV, task=task).unit),
-        *(of_losses(iv.worst_case(head, X, y, task=task, n_boot=0, radii=[0.1]).of) for head in heads),
+        *(of_losses(iv.worst_case(head, X[SOME], y[SOME], task=task, n_boot=0, radii=[0.1]).of) for head in heads),
         of_losses(iv.worst_case_in_inputs(iv.split(network(1)), X, y, task=task, rows=40, n_boot=0).of),
         Rows.of(X, y, task=task).task,
         iv.audit(iv.split(network(1), task=task), X, y, ENV, criteria=["risk_variance"]).data.task,

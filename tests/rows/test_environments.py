@@ -529,6 +529,16 @@ def test_other_weights_share_the_columns(seed: int) -> None:
         data.with_weight(np.r_[np.ones(20), np.zeros(20), np.ones(20)])
 
 
+def test_classes_may_be_more_than_the_rows_hold(seed: int) -> None:
+    data = Environments(np.arange(6.0), list("vuvuuv"), list("babbab"), np.array([1, 2, 1, 1, 2, 1]))
+    other = data.with_classes(data.y + 1, ("t", "u", "v"))
+    assert (other.classes, other.y.tolist(), other.labels) == (("t", "u", "v"), [1, 1, 2, 2, 1, 2], ("a", "b"))
+    assert other.blocks is data.blocks
+    assert data.classes == ("u", "v")
+    again = other.written_out(np.array([2, 2, 1, 1, 1, 1]))
+    assert (again.classes, again.y.tolist()) == (("t", "u", "v"), [1, 1, 1, 1, 2, 2, 1, 2])
+
+
 def test_what_was_computed_from_rows_is_not_taken_for_others(seed: int) -> None:
     _, data = mixed(seed)
     before = data.column_squares

@@ -10,7 +10,15 @@ import pytest
 
 from invariscope.errors import InputError
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
+from invariscope.rows.targets import (
+    Target,
+    label_array,
+    labels_in,
+    refuse_unfit_for_own_heads,
+    target_in,
+    target_of,
+    target_of_columns,
+)
 
 N = 24
 
@@ -107,6 +115,19 @@ def test_too_many_classes() -> None:
         target_of(data, "classification")
 
 
+def test_fractions_that_hardly_repeat_are_no_classes() -> None:
+    """Eleven of them, or more, need ten rows each; whole numbers do not."""
+    for rows, too_many in ((109, True), (110, False)):
+        y = np.arange(rows) % 11
+        assert len(target_in(y * 1.0, task="classification").classes) == 11
+        if too_many:
+            with pytest.raises(InputError, match=r"11 different numbers: too many .* continuous.* InvariantRegressor"):
+                target_in(y + 0.5, task="classification")
+        else:
+            assert len(target_in(y + 0.5, task="classification").classes) == 11
+    assert len(target_in(np.arange(20) % 10 + 0.5, task="classification").classes) == 10
+
+
 def test_a_number_that_is_constant_in_one_environment() -> None:
     y = np.where(np.arange(N) % 2, 5.0, np.arange(N))
     message = 'target "target" is constant in camera "south": there is nothing to predict there. Drop'
@@ -136,6 +157,58 @@ def test_a_class_an_environment_never_shows(y: Any, name: str) -> None:
     with pytest.raises(InputError, match=message) as error:
         refuse_unfit_for_own_heads(data, target)
     assert error.value.environments == ("south",)
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "name"),
+    [(cycled(0, 2), {"outputs": 3}, "1"), (cycled("a", "b"), {"classes": ("a", "c", "b")}, "c")],
+)
+def test_a_class_that_no_row_shows(y: Any, options: dict[str, Any], name: str) -> None:
+    """No environment is to blame, so none could be dropped."""
+    data = data_with(y)
+    with pytest.raises(
+        InputError, match=f'^class "{name}" of target "target" never occurs in any row, .*Give rows of'
+    ) as e:
+        refuse_unfit_for_own_heads(data, target_of(data, **options))
+    assert e.value.environments == ()
+
+
+def test_of_several_labels_all_but_one_may_be_absent() -> None:
+    target = target_in(np.ones(4), ("a", "b"))
+    assert (target.task, target.classes, target.values.tolist()) == ("binary", ("a", "b"), [1.0] * 4)
+    with pytest.raises(InputError, match="only one value"):
+        target_in(np.zeros(4), ("a",))
+
+
+def test_constant_numbers_have_no_heads_of_their_own() -> None:
+    data = data_with(np.full(N, 3.0))
+    with pytest.raises(InputError, match=r"only one value: there is nothing to predict\. Give rows in which it varies"):
+        refuse_unfit_for_own_heads(data, target_of(data, outputs=1))
+
+
+def test_labels_are_as_people_write_them() -> None:
+    assert [*map(str, labels_in(np.array([3.0, 0.5, 3.0]), None))] == ["0.5", "3"]
+    assert labels_in(np.array([0.0]), ("a", "b")) == ("a", "b")
+    assert label_array([1, "a", 2.5]).tolist() == [1, "a", 2.5]
+    assert label_array([(1, 2), (3,)]).tolist() == [(1, 2), (3,)]
+    assert [label_array(labels).dtype.kind for labels in ([0, 1], [0.5, 1], [False, True], ["a", "b"])] == [*"ifbU"]
+
+
+@pytest.mark.parametrize(
+    ("y", "columns", "task", "classes"),
+    [
+        (np.arange(N) % 12, 12, "multiclass", tuple(range(12))),
+        (cycled(1, 2, 3), 1, "regression", ()),
+        (cycled(0, 1), 1, "binary", (0, 1)),
+        (cycled(0, 1), 3, "multiclass", (0, 1, 2)),
+        (cycled(*"abc"), 1, "multiclass", ("a", "b", "c")),  # contradictions: what the target says by itself
+        (cycled(5, 6), 3, "binary", (5, 6)),
+        (np.linspace(0, 1, N), 3, "regression", ()),
+    ],
+)
+def test_columns_of_predictions(y: Any, columns: int, task: str, classes: tuple[Any, ...]) -> None:
+    target = target_of_columns(data_with(y), columns=columns)
+    assert (target.task, target.classes) == (task, classes)
 
 
 def test_a_class_without_weight_never_occurs() -> None:
@@ -183,11 +256,11 @@ def test_outputs_leave_no_doubt(y: Any, outputs: int, task: str, classes: tuple[
         (cycled(*"abcde"), {"outputs": 3}, "5 different values .a, b, c, d, e.: give a target"),
         (cycled("a", "b"), {"outputs": 3}, "2 different values .a, b.: give a target"),
         (cycled(5, 6), {"outputs": 3}, "2 different values .5, 6.: give a target"),
-        (cycled(*"abc"), {"outputs": 1}, "tells 2 classes apart"),
+        (cycled(*"abc"), {"outputs": 1}, "the model's one output tells 2 classes apart"),
         (cycled(1, 2, 3), {"outputs": 1, "task": "classification"}, "tells 2 classes apart"),
         (cycled(1, 2, 3), {"outputs": 3, "task": "regression"}, "3 outputs but target .target. has 1 column: numbers"),
         (cycled("a", "b"), {"outputs": 2, "classes": ["a", "z"]}, 'label "b", which is not among classes .a, z.'),
-        (cycled("a", "b"), {"outputs": 2, "classes": ["a"]}, "classes lists 1 .a."),
+        (cycled("a", "b"), {"outputs": 2, "classes": ["a"]}, "classes lists 1 .a.: name one for each of its outputs"),
     ],
 )
 def test_outputs_that_contradict_the_target(y: Any, options: dict[str, Any], message: str) -> None:

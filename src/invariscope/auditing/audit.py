@@ -61,8 +61,9 @@ def audit(
     The representation's columns are put in units of their own spread first; only the influence index, which depends
     on units, notices.
 
-    What these rows do not allow (a head of its own for an environment of ten rows, say) leaves out the criteria that
-    need it, with the reason in ``left_out``; without a regret the state is "CANNOT TELL YET".
+    What these rows do not allow (a head of its own for an environment of ten rows, or where a class that the model
+    knows never occurs) leaves out the criteria that need it, with the reason in ``left_out``; without a regret the
+    state is "CANNOT TELL YET".
 
     What it cannot tell: whether an environment outside the data behaves like those inside; whether a head richer than
     a linear one would serve all; whether the target means the same everywhere.

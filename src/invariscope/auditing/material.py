@@ -27,7 +27,7 @@ from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, agreed_task, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
 NOT_ASKED_FOR = Missing("no criterion that runs lists it among its needs")
@@ -53,18 +53,19 @@ def gather(
     """
     X, y, env = _in_memory(X, y, env)
     split_model = None if model is None else split(model, rows=X)
-    Z, columns = _represented(split_model, X, env)
+    Z, columns, said = _represented(split_model, X, env)
     values, centre, scale = _standardised(Z, weight)
     representation = Environments(
         values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
     )
-    target, split_model = _targeted(representation, split_model, X, task)
+    asked, said = split_model, _said(split_model, X, Z) if said is None else said
+    representation, target, split_model = _targeted(representation, asked, said, task)
     learned = split_model is not None and _learned(representation.columns, X)
     network: Have[Network] = Missing("needs a torch model")
     if split_model is None:
         compared = representation
     else:
-        predictions = of_model(split_model, X, representation, target, Z)
+        predictions = of_model(split_model, X, representation, target, Z, said if split_model is asked else None)
         compared = _compared(split_model, X, representation, target, predictions, learned, weight)
         if split_model.network is not None:
             network = Network(split_model, np.asarray(X))
@@ -103,14 +104,14 @@ def _in_memory(X: Any, y: Any, env: Any) -> tuple[Any, Any, Any]:
     return in_memory(X, y, env)
 
 
-def _represented(split_model: Split | None, X: Any, env: Any) -> tuple[Array, tuple[str, ...]]:
-    """The representation of the rows and the names of its columns."""
+def _represented(split_model: Split | None, X: Any, env: Any) -> tuple[Array, tuple[str, ...], Floats | None]:
+    """The representation of the rows, the names of its columns, and the predictions if it is made of them."""
     if split_model is None:
-        return matrix_of(X)
-    Z = split_model.represent(X)
+        return *matrix_of(X), None
+    Z, said = split_model.read(X)
     if not np.isfinite(Z).all():
         _refuse_missing_inputs(X, env)
-    return Z, split_model.columns(X, Z)
+    return Z, split_model.columns(X, Z), said
 
 
 def _refuse_missing_inputs(X: Any, env: Any) -> None:
@@ -146,34 +147,43 @@ def _short_names(columns: tuple[str, ...]) -> tuple[str, ...]:
     return short if len(set(short)) == len(columns) else columns
 
 
-def _targeted(data: Environments, split_model: Split | None, X: Any, task: str) -> tuple[Target, Split | None]:
-    """The target as model and user agree on it, and the model with its outputs read accordingly."""
-    if split_model is None:
-        return target_of(data, task), None
-    _refuse_unknown_classes(data, split_model)
-    target = target_of(data, agreed_task(task, split_model.task), outputs=_outputs(split_model, X))
-    return target, split_model.for_task(target.task)
-
-
-def _outputs(split_model: Split, X: Any) -> int | None:
-    """1 where a network gives one number per row and does not say whether that is a prediction or log-odds."""
+def _said(split_model: Split | None, X: Any, Z: Array) -> Floats | None:
+    """The predictions; of two rows only, where a network leaves open how its output is to be read."""
+    if split_model is None or not split_model.predicts:
+        return None
     unclear = split_model.network is not None and split_model.task is None
-    return 1 if unclear and split_model.predict(X[:2]).ndim == 1 else None
+    return split_model.predict(X[:2]) if unclear else split_model.predict(X, Z)
 
 
-def _refuse_unknown_classes(data: Environments, split_model: Split) -> None:
+def _targeted(
+    data: Environments, split_model: Split | None, said: Floats | None, task: str
+) -> tuple[Environments, Target, Split | None]:
+    """The target as model and user agree on it; the rows with its classes, and the model with its outputs so read."""
+    if split_model is None:
+        return data, target_of(data, task), None
+    outputs = None if said is None or split_model.classes is not None else said[:1].size
+    classes = _classes_beyond_the_rows(data, split_model)
+    target = target_of(data, agreed_task(task, split_model.task), outputs=outputs, classes=classes)
+    if target.classes and not np.bincount(target.values.astype(np.intp), minlength=len(target.classes)).all():
+        data = data.with_classes(target.values, target.classes)
+    return data, target, split_model.for_task(target.task)
+
+
+def _classes_beyond_the_rows(data: Environments, split_model: Split) -> tuple[Any, ...] | None:
+    """The model's classes where the rows lack some of them; a label that the model does not know is refused."""
     if split_model.classes is None or data.y is None:
-        return
-    labels = data.classes if data.classes is not None else tuple(np.unique(data.y).tolist())
-    absent = [label for label in labels if label not in split_model.classes]
-    if len(absent) > 20:
-        return  # numbers, not classes: refused as such
-    if absent:
+        return None
+    labels = labels_in(data.y, data.classes)
+    unknown = [label for label in labels if label not in split_model.classes]
+    if len(unknown) > 20:
+        return None  # numbers, not classes: refused as such
+    if unknown:
         remedy = "" if split_model.network is None else "; to name a network's outputs: iv.split(model, classes=[...])"
         raise InputError(
-            f'target "{data.target_name}" has class "{absent[0]}", which the model does not know: it was fitted on '
+            f'target "{data.target_name}" has class "{unknown[0]}", which the model does not know: it was fitted on '
             f"{', '.join(map(str, split_model.classes))}{remedy}"
         )
+    return split_model.classes if len(labels) < len(split_model.classes) else None
 
 
 def _learned(columns: tuple[str, ...], X: Any) -> bool:

@@ -109,12 +109,12 @@ def _notes_on_head(split_model: Split | None, material: Material, learned: bool)
 
 # --- its predictions --------------------------------------------------------------------------------------------------
 def of_model(
-    split_model: Split, X: Any, data: Environments, target: Target, Z: Array | None = None
+    split_model: Split, X: Any, data: Environments, target: Target, Z: Array | None = None, said: Floats | None = None
 ) -> Have[Predictions]:
-    """The predictions of a model for the rows of ``data``; ``Z``, if it is known, spares a network a second pass."""
+    """The predictions of a model for the rows of ``data``; ``said``, or ``Z`` for networks, spare a second pass."""
     if not split_model.predicts:
         return NO_PREDICTIONS
-    values = split_model.predict(X, Z)
+    values = split_model.predict(X, Z) if said is None else said
     unnamed = split_model.classes is None and (values.ndim == 2 or target.task == "multiclass")
     if target.task != "regression" and not unnamed:  # what a criterion cannot use it refuses by itself
         values = checked_predictions(values, task=target.task, classes=target.classes, columns=split_model.classes)

@@ -15,7 +15,7 @@ from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target
+from invariscope.rows.targets import Target, label_array
 
 #: Weights of a head that an audit fits: every Newton step solves as many equations at once, and 2,000 take a minute.
 MOST_WEIGHTS = 2_000
@@ -117,7 +117,7 @@ class Material:
     def labels(self) -> Array:
         """The target in the user's row order and in the user's own labels."""
         values = self.representation.original(self.target.values)
-        return values if self.task == "regression" else np.array(self.target.classes)[values.astype(np.intp)]
+        return values if self.task == "regression" else label_array(self.target.classes)[values.astype(np.intp)]
 
     def lacks(self, need: str) -> Missing | None:
         """Why a need cannot be met; ``None`` if it can."""

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from invariscope.errors import InputError
 from invariscope.estimators.estimator import InvariantEstimator
 from invariscope.estimators.weight_files import readable
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.environments import numbers_or_labels, refuse_too_many_labels
+from invariscope.rows.tables import vector_of
+from invariscope.rows.targets import MOST_CLASSES, label_array, labels_in, target_in
 
 
 @readable
@@ -57,10 +59,22 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[
         scores = self._outputs(X)[0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    def _read(self, y: Any) -> tuple[Any, Array | None]:
+        """Codes of the classes that criteria would find in y, and the classes, in the type they came in if numpy's."""
+        column, name = (np.empty(0), None) if y is None else vector_of(y, "y")
+        if not len(column):
+            return y, None  # refused with everything else that scikit-learn asks of y
+        name = name or "y"
+        values, labels = numbers_or_labels(column, name)
+        refuse_too_many_labels(labels or (), len(column), name, most=MOST_CLASSES)
+        found = labels_in(values, labels)
+        if len(found) < 2:
+            raise InputError(f'y holds one class only ("{found[0]}"): there is nothing to tell apart')
+        target = target_in(values, labels, "classification", name=name)
+        given, first = np.asarray(y), np.unique(target.values, return_index=True)[1]
+        kept = given.dtype == column.dtype  # else they were texts, categories or objects that are numbers
+        classes = column[first] if kept else label_array(target.classes)
+        return target.values.astype(np.intp).reshape(given.shape), classes
+
     def _encoded(self, y: Array) -> tuple[Array, int]:
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        count = len(self.classes_)
-        if count < 2:
-            raise InputError(f'y holds one class only ("{self.classes_[0]}"): there is nothing to tell apart')
-        return codes, 1 if count == 2 else count
+        return y, 1 if len(self.classes_) == 2 else len(self.classes_)

@@ -21,6 +21,7 @@ from invariscope.estimators.weight_files import load, store
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.environments import unique_labels
 
 if TYPE_CHECKING:
     from invariscope.objectives import Objective
@@ -88,8 +89,11 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         numeric = self._task == "regression"
         _refuse_text(X, y, numeric)
+        y, classes = self._read(y)
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_samples=2, y_numeric=numeric)
         dtype = dtype_of(self.precision)
+        if classes is not None:
+            self.classes_ = classes
         targets, outputs = self._encoded(y)
         labels, codes = ((), None) if env is None else environment_codes(env, len(X))
         objective = self._chosen_objective(labels)
@@ -104,7 +108,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             patience=self.patience,
         )
         self.centre_, self.scale_ = _centre_and_scale(X, self.standardise)
-        rows = Rows.of(self._standardised(X), targets, codes, task=self._task, dtype=dtype)
+        rows = Rows.of(self._standardised(X), targets, codes, task=self._task, outputs=outputs, dtype=dtype)
         rows, held_out = replace(rows, labels=labels or rows.labels).halved(self.held_out, seed)
         trained = train(
             network,
@@ -122,6 +126,10 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.history_ = trained.history
         self.n_iter_, self.kept_step_ = int(trained.history["step"][-1]), trained.kept_step
         return self
+
+    def _read(self, y: Any) -> tuple[Any, Array | None]:
+        """The target as scikit-learn can check it, and its classes, if it has any."""
+        return y, None
 
     @abstractmethod
     def _encoded(self, y: Array) -> tuple[Array, int]:
@@ -158,7 +166,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         from invariscope.objectives import objective_of
 
         check_is_fitted(self)
-        classes = getattr(self, "classes_", None)
+        classes = unique_labels(self.classes_, "classes_")[0] if hasattr(self, "classes_") else None
         width, scores = self.n_representation_, passes_score_on(self)
         if not scores:
             kind = "hidden" if "hidden" in self.network_ else "feature"
@@ -178,7 +186,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             columns=columns,
             name=name,
             task=self._task,
-            classes=None if classes is None else classes.tolist(),
+            classes=classes,
             trained_with=trained_with(objective_of(objective, self.penalty, self.options), self._target_units()[1]),
         )
 

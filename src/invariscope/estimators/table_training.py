@@ -20,7 +20,7 @@ from invariscope.reading.named_table import some
 from invariscope.reading.options import PYTHON, Spelling
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, label_array, refuse_unfit_for_own_heads, target_of
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -87,7 +87,7 @@ class Training:
     def y(self) -> Array:
         """Numbers, or the user's labels of the classes."""
         values = self.data.original(self.target.values)
-        return np.array(self.target.classes)[values.astype(np.intp)] if self.target.classes else values
+        return label_array(self.target.classes)[values.astype(np.intp)] if self.target.classes else values
 
     def fitted(self, **settings: Any) -> InvariantEstimator:
         """The model, trained on all environments but those left out."""

@@ -120,9 +120,13 @@ class Split:
 
     def represent(self, X: Any) -> Array:
         """The representation of the rows of X, shape (n, d): dense floats, float32 stays float32."""
+        return self.read(X)[0]
+
+    def read(self, X: Any) -> tuple[Array, Floats | None]:
+        """The representation and, where it is made of the predictions, these as well: a model is not asked twice."""
         if self._represent is None:
             predictions = self.predict(X)
-            return predictions[:, None] if predictions.ndim == 1 else log_odds(predictions)
+            return predictions[:, None] if predictions.ndim == 1 else log_odds(predictions), predictions
         with _names_of_columns_do_not_matter():
             matrix, _ = dense_matrix(self._represent(X), "represent")
         refuse_other_rows(row_count(X), matrix, "represent")
@@ -131,7 +135,7 @@ class Split:
                 f"represent gives {matrix.shape[1]} columns, but the head reads {self.head.n_features}: "
                 "they are not halves of one model"
             )
-        return matrix
+        return matrix, None
 
     def for_task(self, task: str) -> Split:
         """The same model, with its outputs read as those of a task, where it cannot tell by itself which it does.

@@ -14,7 +14,7 @@ from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
 from invariscope.reading.tidy_table import tidy
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import target_of
+from invariscope.rows.targets import target_of_columns
 
 
 def tidy_for_model(
@@ -69,7 +69,7 @@ def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto"
     column, option = data.others["prediction"].to_frame(), options.spell("prediction")
     name = str(options.prediction)
     rows = Environments(column, data.y, data.env, target_name=data.target_name, env_name=data.env_name)
-    target = target_of(rows, task)
+    target = target_of_columns(rows, task, columns=1)
     words = f'the predictions in column "{name}"'
     predictions = rows.original(rows.X[:, 0])
     if target.task == "regression":

@@ -124,6 +124,12 @@ class Environments:
         other._refuse_empty()
         return other
 
+    def with_classes(self, codes: Floats, classes: tuple[Any, ...]) -> Environments:
+        """The same rows, the target as codes into classes, of which some may have no row; in the stored row order."""
+        other = self._with("labels", "offsets", "order", "weight", "env_name", "target_name", "columns", "blocks", "X")
+        other.y, other.classes = codes, classes
+        return other
+
     def _with(self, *shared: str) -> Environments:
         """Environments that share some attributes, and nothing that was computed from the others."""
         other = object.__new__(Environments)
@@ -192,17 +198,17 @@ class Environments:
     def written_out(self, counts: Integers) -> Environments:
         """The same with stored row i written down ``counts[i]`` times, without weights."""
         index = np.repeat(np.arange(len(self.X)), counts)
-        target = None if self.y is None else self.y[index]
-        if target is not None and self.classes is not None:
-            target = _as_objects(self.classes)[target.astype(np.intp)]
-        return Environments(
+        other = Environments(
             self.X[index],
-            target,
+            None,
             _as_objects(self.labels)[self.codes[index]],
             columns=self.columns,
             target_name=self.target_name,
             env_name=self.env_name,
         )
+        other.y = None if self.y is None else other._grouped(self.y[index])
+        other.classes = self.classes  # also those of which no row is left
+        return other
 
     # --- moving rows between the user's order and ours ---------------------------------------------------------------
     def _grouped(self, values: Array) -> Array:
@@ -313,12 +319,17 @@ def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
         return codes, None
     if len(labels) < 2:
         raise InputError(f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict')
-    if len(labels) > max(20, len(values) // 10):
+    refuse_too_many_labels(labels, len(values), name)
+    return codes, labels
+
+
+def refuse_too_many_labels(labels: Sequence[Any], rows: int, name: str, most: int = 20) -> None:
+    """Labels that hardly repeat are no classes, unless there are few of them."""
+    if len(labels) > max(most, rows // 10):
         raise InputError(
-            f'target "{name}" has {len(labels)} different labels in {len(values)} rows: '
+            f'target "{name}" has {len(labels)} different labels in {rows} rows: '
             "if it holds numbers or dates, convert it to numbers first"
         )
-    return codes, labels
 
 
 def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:

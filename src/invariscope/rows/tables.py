@@ -34,9 +34,9 @@ def matrix_of(X: Any) -> tuple[Array, tuple[str, ...]]:
 
 def vector_of(values: Any, what: str) -> tuple[Array, str | None]:
     """A 1-D array, numeric where it can be, and the column's own name if it has one; categories stay labels."""
-    array, name = column_of_labels(values, what)
-    if _is_categorical(values):
-        return array, name
+    array, name, categories = _column(values, what)
+    if categories:
+        return array.astype(object), name
     numbers = array.dtype.kind == "O" and all(isinstance(v, NUMBER) or v is None for v in array)
     if numbers and not all(isinstance(v, bool | np.bool_) for v in array):
         array = np.array([np.nan if v is None else v for v in array], dtype=np.float64)
@@ -45,13 +45,21 @@ def vector_of(values: Any, what: str) -> tuple[Array, str | None]:
 
 def column_of_labels(values: Any, what: str) -> tuple[Array, str | None]:
     """A 1-D array of labels of any kind, and the column's own name if it has one."""
+    array, name, _ = _column(values, what)
+    return array, name
+
+
+def _column(values: Any, what: str) -> tuple[Array, str | None, bool]:
+    """The array, the name, and whether the column's type says that its values are categories."""
     name = getattr(values, "name", None)
     if _is_arrow_table(values):
         values, name = _only_column(values, what)
-    if _is_categorical(values):
+    categories = _is_categorical(values)
+    if categories:
         array = np.asarray(values, dtype=object)
     elif hasattr(values, "__arrow_c_array__") or _is_arrow_stream(values):
-        array = _arrow_column(_arrow().chunked_array(values))
+        column = _arrow().chunked_array(values)
+        array, categories = _arrow_column(column), _arrow().types.is_dictionary(column.type)
     else:
         array = _as_array(values, what)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -66,7 +74,7 @@ def column_of_labels(values: Any, what: str) -> tuple[Array, str | None]:
         array = array.astype(object)
     if array.dtype.kind == "O":
         array = _without_na(array)
-    return array, name if isinstance(name, str) else None
+    return array, name if isinstance(name, str) else None, categories
 
 
 def _is_arrow_table(X: Any) -> bool:
@@ -78,7 +86,10 @@ def _is_arrow_stream(values: Any) -> bool:
 
 
 def _is_categorical(values: Any) -> bool:
-    return hasattr(values, "categories") or hasattr(getattr(values, "dtype", None), "categories")
+    """Of pandas and polars; a pandas column may hold Arrow's dictionaries, which are categories too."""
+    dtype = getattr(values, "dtype", None)
+    in_arrow = hasattr(getattr(dtype, "pyarrow_dtype", None), "index_type")
+    return hasattr(values, "categories") or hasattr(dtype, "categories") or in_arrow
 
 
 def _only_column(table: Any, what: str) -> tuple[Any, Any]:

@@ -62,6 +62,17 @@ def target_of(
     return target_in(data.y, data.classes, task, outputs=outputs, classes=classes, name=data.target_name)
 
 
+def target_of_columns(data: Environments, task: str = "auto", *, columns: int) -> Target:
+    """The rule where predictions of so many columns are given: outputs of a model that nobody sees.
+
+    Columns that contradict the target tell nothing of it: the door for predictions refuses them in its own words.
+    """
+    try:
+        return target_of(data, task, outputs=columns)
+    except InputError:
+        return target_of(data, task)
+
+
 def target_in(
     values: Array,
     labels: tuple[Any, ...] | None = None,
@@ -76,7 +87,8 @@ def target_in(
     ``values`` may also be (n, q), q numbers per row.
     """
     refuse_unknown_task(task)
-    if values.ndim == 1 and outputs is None and classes is None and values.min() == values.max():
+    alone = outputs is None and classes is None and len(labels or ()) < 2  # else other classes are known, but absent
+    if values.ndim == 1 and alone and values.min() == values.max():
         raise _one_value(name)
     if values.ndim > 1 or (labels is None and _are_numbers(values, task, outputs, classes, name)):
         return _numbers(values, task, outputs, name)
@@ -86,6 +98,19 @@ def target_in(
     if task == "binary" and len(order) != 2:
         raise InputError(f'target "{name}" has {len(order)} classes: a binary task needs 2')
     return Target("binary" if len(order) == 2 else "multiclass", codes, order)
+
+
+def labels_in(values: Floats, labels: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    """The different values of a target as people write them: its labels, or its numbers, whole ones without a point."""
+    return _sorted_numbers(values)[1] if labels is None else labels
+
+
+def label_array(labels: Sequence[Any]) -> Array:
+    """Labels as an array that holds them as they are: numpy would turn 1 and "a" into two texts."""
+    for kind in (Real, str):
+        if all(isinstance(label, kind) for label in labels):
+            return np.array(labels)
+    return np.fromiter(labels, dtype=object, count=len(labels))
 
 
 def refuse_unknown_task(task: Any) -> None:
@@ -120,7 +145,15 @@ def refuse_unfit_for_own_heads(data: Environments, target: Target) -> None:
         return
     k, weight = len(target.classes), data.weight
     counts = np.bincount(data.codes * k + target.values.astype(np.intp), weight, minlength=len(data) * k)
-    absent = np.argwhere(counts.reshape(len(data), k) == 0)
+    counts = counts.reshape(len(data), k)
+    anywhere = counts.any(axis=0)
+    if not anywhere.all():  # a model knows it, and no environment is to blame
+        raise InputError(
+            f'class "{target.classes[int(np.argmin(anywhere))]}" of target "{data.target_name}" never occurs in any '
+            "row, and heads of the environments' own need every class in every environment. Give rows of all classes, "
+            "or a model of those that occur."
+        )
+    absent = np.argwhere(counts == 0)
     if len(absent):
         e, c = absent[0]
         raise InputError(
@@ -133,7 +166,7 @@ def refuse_unfit_for_own_heads(data: Environments, target: Target) -> None:
 def _refuse_constant_numbers(data: Environments, values: Floats) -> None:
     low, high = np.minimum.reduceat(values, data.offsets[:-1]), np.maximum.reduceat(values, data.offsets[:-1])
     if low.min() == high.max():
-        raise _one_value(data.target_name)
+        raise InputError(f"{_one_value(data.target_name)}. Give rows in which it varies.")
     if np.any(low == high):
         label = data.labels[int(np.argmax(low == high))]
         raise InputError(
@@ -187,23 +220,30 @@ def _coded(
     """Codes of classes and their labels, in the order of the outputs where those are known."""
     count = None if outputs is None else max(2, outputs)
     codes, labels = _sorted_numbers(values) if labels is None else (values, labels)
-    if codes is not values and count is None and classes is None and len(labels) > MOST_CLASSES:
+    if codes is not values and count is None and classes is None and len(labels) > _most_classes(labels, len(values)):
         raise InputError(
             f'target "{name}" has {len(labels)} different numbers: too many to be classes. If the model '
-            'is a classifier, this is not its target; if it is a regression, say task="regression".'
+            "is a classifier, this is not its target; if these numbers are continuous, it takes a regression: say "
+            'task="regression", or train an InvariantRegressor.'
         )
     if classes is not None:
         order = tuple(classes)
     else:  # numbers that count from 0 are codes, even if some class is absent; others are sorted
         order = tuple(range(count)) if count is not None and len(labels) < count and _count(labels, count) else labels
-    if count is not None and len(order) != count:
-        raise _contradiction(name, order, count, given=classes is not None)
+    if outputs is not None and len(order) != count:
+        raise _contradiction(name, order, outputs, given=classes is not None)
     unknown = [label for label in labels if label not in order]
     if unknown:
         known = ", ".join(map(str, order))
         raise InputError(f'target "{name}" has the label "{unknown[0]}", which is not among classes ({known})')
     places = np.array([order.index(label) for label in labels], dtype=np.float64)
     return (codes if order == labels else places[codes.astype(np.intp)]), order
+
+
+def _most_classes(labels: Sequence[float], rows: int) -> int:
+    """How many different numbers may be called classes; fractions that hardly repeat are measurements."""
+    whole = all(isinstance(label, int) for label in labels)
+    return MOST_CLASSES if whole else min(MOST_CLASSES, max(MOST_CODES, rows // 10))
 
 
 def _sorted_numbers(values: Floats) -> tuple[Floats, tuple[float, ...]]:
@@ -221,9 +261,13 @@ def _contradiction(name: str, values: Sequence[Any], outputs: int, given: bool =
     """Target and outputs cannot both be right."""
     some = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values[:5])
     what = f"classes lists {len(values)}" if given else f'target "{name}" has {len(values)} different values'
-    numbers = '; if these are numbers, it takes a model of one output and task="regression"'
-    return InputError(
-        f"the model tells {max(2, outputs)} classes apart, but {what} ({some}{', ...' * (len(values) > 5)}): give a "
-        "target of its classes, and name them in the order of its outputs (classes=) where the labels do not say it"
-        f"{'' if given or not isinstance(values[0], Real) else numbers}"
+    model, count = "the model's one output tells" if outputs == 1 else "the model tells", max(2, outputs)
+    remedy = (
+        f"give a target of its classes: numbers 0 to {count - 1} where some are absent, or labels that classes= names "
+        "in the order of its outputs"
     )
+    if given:
+        remedy = "name one for each of its outputs, in their order"
+    elif isinstance(values[0], Real):
+        remedy += '; if these are numbers, it takes a model of one output and task="regression"'
+    return InputError(f"{model} {count} classes apart, but {what} ({some}{', ...' * (len(values) > 5)}): {remedy}")

@@ -157,7 +157,7 @@ def test_bad_probabilities_are_refused_with_counts(function, seed):
     with pytest.raises(InputError, match=r"2 columns, but target .* has 3 classes.*0, 1, 2"):
         function(probabilities[:, :2], classes, env)
     with pytest.raises(InputError, match=r"3 columns, but target .* has 2 classes"):
-        function(probabilities, np.minimum(classes, 1), env)
+        function(probabilities, np.array(["a", "b"])[np.minimum(classes, 1)], env)
     with pytest.raises(InputError, match="already hold"):
         function(Environments(p, y, env), y)
     with pytest.raises(InputError, match="no target"):
@@ -166,6 +166,31 @@ def test_bad_probabilities_are_refused_with_counts(function, seed):
     missing[0] = np.nan
     with pytest.raises(InputError, match="1 missing values"):
         function(missing, y, env)
+
+
+@pytest.mark.parametrize("function", [risk_variance, worst_environment_risk, calibration_variance, irm_penalty])
+def test_columns_are_the_classes(function, seed):
+    """0 to 14 are amounts, unless fifteen columns say otherwise; and a class without rows changes nothing."""
+    rng = np.random.default_rng(seed)
+    p, env = rng.dirichlet(np.ones(15), 300), np.repeat(["a", "b"], 150)
+    codes = rng.permutation(np.arange(300) % 15)
+    names = np.array([*"abcdefghijklmno"])[codes]
+    np.testing.assert_array_equal(numbers(function(p, codes, env)), numbers(function(p, names, env)))
+    few = codes % 3
+    known = Environments(p, few, env).with_classes(few[np.argsort(env, kind="stable")], tuple(range(15)))
+    np.testing.assert_array_equal(numbers(function(p, few, env)), numbers(function(known)))
+
+
+@pytest.mark.parametrize("function", [risk_variance, worst_environment_risk, irm_penalty])
+def test_one_column_is_numbers_unless_the_classes_are_two(function, seed):
+    p, y, env = example("binary", seed)
+    amounts = np.arange(len(y)) % 3 + 1
+    np.testing.assert_array_equal(
+        numbers(function(p, amounts, env)), numbers(function(p, amounts, env, task="regression"))
+    )
+    np.testing.assert_array_equal(numbers(function(p, 5 + 2 * y, env)), numbers(function(p, y, env)))
+    with pytest.raises(InputError, match=r"1 columns, but target .* has 3 classes.*a, b, c"):
+        function(p, np.array(["a", "b", "c"])[amounts - 1], env)
 
 
 @pytest.mark.parametrize("function", [risk_variance, worst_environment_risk, irm_penalty])

@@ -357,6 +357,14 @@ def test_classes_need_probabilities(seed: int) -> None:
 
 
 # --- what users get wrong ---------------------------------------------------------------------------------------------
+def test_columns_of_given_predictions_tell_classes_from_numbers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, env, y = rng.normal(size=(600, 1)), np.repeat(["a", "b"], 300), np.arange(600) % 15
+    found = transport_gap(Z, y, env, predictions=np.full((600, 15), 1 / 15), n_boot=99)
+    assert (found.task, found.by_class.shape) == ("multiclass", (2, 2, 15))
+    assert transport_gap(Z, y % 3 + 1, env, predictions=np.full(600, 2.0), n_boot=99).task == "regression"
+
+
 def test_predictions_that_are_no_numbers_are_named(seed: int) -> None:
     rows = shifted(seed)
     holes = np.where(np.arange(len(rows.y)) < 7, np.nan, 0.0)

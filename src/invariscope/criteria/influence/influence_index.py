@@ -168,7 +168,8 @@ def _rows_and_targets(
     if not has_several_targets(y):
         data = Environments.of(Z, y, env, weight)
         target = target_of(data, task, outputs=_outputs(head, data))
-        refuse_unfit_for_own_heads(data, target)
+        if head is None:
+            refuse_unfit_for_own_heads(data, target)
         return data, target, ()
     data, values, names = with_several_targets(Z, y, env, weight)
     return data, target_in(values, task=task, name="y"), names

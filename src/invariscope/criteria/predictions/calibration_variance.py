@@ -17,7 +17,7 @@ from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, target_of_columns
 
 CLEAR_GAP = 2.0  # standard errors from which a bin's gap is taken for real at the lower end
 FAR_FROM_ZERO = 8.0  # standard deviations from which |normal| is the normal itself
@@ -56,7 +56,7 @@ def calibration_variance(
     ----------
     predictions : (n,) or (n, K) array of probabilities, or :class:`Environments` that hold them as ``X``
         For two classes the probability of the second one, (n,), or of both, (n, 2); for K classes (n, K), in the
-        order of the sorted classes.
+        order of the sorted classes, or of 0..K-1 where some are absent.
     y, env, weight : (n,) arrays
         Target, environment and, if wanted, how many rows each row stands for.
     bins : int
@@ -84,7 +84,7 @@ def calibration_variance(
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
         raise InputError(f"bins is {bins!r}: give a whole number of 1 or more")
     data = Environments.of(predictions, y, env, weight)
-    target = target_of(data, task)
+    target = target_of_columns(data, task, columns=data.X.shape[1])
     if target.task == "regression":
         raise InputError("calibration needs classes and their probabilities: this target holds numbers")
     cells = _cells_of(data, *_confidence_and_hits(predictions_for(data, target), target), int(bins))

@@ -21,7 +21,7 @@ from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, target_of_columns
 
 FORMS = ("square", "split")
 
@@ -81,7 +81,7 @@ def irm_penalty(
     if form not in FORMS:
         raise InputError(f'form "{form}" is unknown: use "square" or "split"')
     data = Environments.of(predictions, y, env, weight)
-    target = target_of(data, task)
+    target = target_of_columns(data, task, columns=data.X.shape[1])
     values = predictions_for(data, target)
     gradients = environment_means(data, refuse_overflow(scale_gradients(values, target), "gradient"))
     penalties = gradients.value**2

@@ -41,7 +41,7 @@ def risk_variance(
     ----------
     predictions : (n,) or (n, K) array, or :class:`Environments` that hold them as ``X``
         Numbers for a numeric target; for two classes the probability of the second one, (n,), or of both, (n, 2);
-        for K classes (n, K) probabilities in the order of the sorted classes.
+        for K classes (n, K) probabilities in the order of the sorted classes, or of 0..K-1 where some are absent.
     y, env, weight : (n,) arrays
         Target, environment and, if wanted, how many rows each row stands for.
     task : "auto", "regression" or "classification"

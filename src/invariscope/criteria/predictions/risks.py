@@ -19,7 +19,7 @@ from invariscope.models.outputs import checked_predictions
 from invariscope.results import Estimate, Label
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target, target_of
+from invariscope.rows.targets import Target, target_of_columns
 
 CLIP = 1e-12  # smallest probability whose logarithm is taken: log-loss of a row is at most 27.6 nats
 LARGEST = 1e150  # what can still be squared
@@ -56,7 +56,7 @@ class EnvironmentRisks:
 def environment_risks(predictions: Any, y: Any, env: Any, task: str, loss: str, weight: Any) -> EnvironmentRisks:
     """The risk of every environment under the loss asked for; every loss is 0 or more, and so are the intervals."""
     data = Environments.of(predictions, y, env, weight)
-    target = target_of(data, task)
+    target = target_of_columns(data, task, columns=data.X.shape[1])
     values, name = predictions_for(data, target), loss_name(loss, target)
     means = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
     low, high = means.ends()

@@ -26,7 +26,7 @@ from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of, target_of_columns
 from invariscope.wording import listed, names
 
 FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
@@ -128,7 +128,7 @@ def transport_gap(
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
         given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
         data = data.written_out(counts)
-    target = target_of(data, task)
+    target = target_of(data, task) if given is None else target_of_columns(data, task, columns=given.shape[1])
     refuse_unfit_for_own_heads(data, target)
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
