@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -59,6 +60,18 @@ def test_a_model_that_encodes_for_itself_gets_text(table: pd.DataFrame) -> None:
     assert data.X["sex"].tolist() == table["sex"].tolist()
     assert data.X["site"].tolist() == data.env.tolist()
     assert len(model.predict(data.X)) == len(table)
+
+
+def test_a_split_is_read_for_as_its_model_is(table: pd.DataFrame) -> None:
+    data = iv.read(table, **ROLES)
+    backwards = data.X[data.X.columns[::-1]]
+    ours = iv.InvariantRegressor(steps=2).fit(data.X, data.y, env=data.env)
+    for model in (LinearRegression().fit(backwards, data.y), DummyRegressor().fit(backwards, data.y), ours):
+        for halves in (iv.split(model), iv.split(model).by_predictions()):
+            read = iv.read(table, **ROLES, model=halves)
+            pd.testing.assert_frame_equal(read.X, data.X[list(model.feature_names_in_)])
+    raw = make_pipeline(OneHotEncoder(), LinearRegression()).fit(table[["sex", "site"]], table["days"])
+    assert iv.read(table, **ROLES, model=iv.split(raw)).columns == ("sex", "site")
 
 
 def test_it_goes_straight_into_an_audit(table: pd.DataFrame) -> None:

@@ -180,6 +180,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             task=self._task,
             classes=None if classes is None else classes.tolist(),
             trained_with=trained_with(objective_of(objective, self.penalty, self.options), self._target_units()[1]),
+            model=self,
         )
 
     def _outputs(self, X: Any) -> tuple[Floats, Array]:

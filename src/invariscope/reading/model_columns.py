@@ -29,7 +29,8 @@ def tidy_for_model(
     ----------
     table, options : as in :func:`invariscope.reading.tidy_table.tidy`
     names : the columns that may be read
-    model : says what it was fitted on with ``feature_names_in_`` or ``n_features_in_``; one that does not reads all
+    model : says what it was fitted on with ``feature_names_in_`` or ``n_features_in_``; one that does not reads all.
+        Of a split it is the model that was split
     model_name : what messages call it
 
     It cannot tell whether columns of the same name hold the same things as those of the fit.
@@ -38,6 +39,8 @@ def tidy_for_model(
     ------
     InputError : columns are lacking, the model reads the target, or an option would change what it was fitted on
     """
+    if isinstance(model, Split) and model.model is not None:
+        model = model.model
     fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
     # our own estimators read numbers and nothing else: a table is read for them as it was for their training
     if (fitted and isinstance(model, SplitsItself)) or any(candidates(fitted, table.frame.columns).values()):
