@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,9 +13,14 @@ from invariscope.reading.dataset import Dataset
 from invariscope.reading.fitted_columns import FittedColumns, candidates, refuse_absent
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
+from invariscope.reading.read_table import kind_of
+from invariscope.reading.text_columns import TextRemarks, cleaned, without
 from invariscope.reading.tidy_table import tidy
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import target_of
+
+#: Rows that tell whether a model can read a table.
+ROWS_TRIED = 1000
 
 
 def tidy_for_model(
@@ -53,7 +59,10 @@ def tidy_for_model(
             f"{model_name} was fitted on {model.n_features_in_} columns without names, {len(names)} are given "
             f"({some(names)}): name them with {options.spell('features')}, in the order of the fit"
         )
-    return tidy(table, options, names, encode=False)
+    tidied = tidy(table, options, names, encode=False)
+    if _reads(model, tidied.X):
+        return tidied
+    return tidy(_with_numbers(table, options, names), options, names, encode=False)
 
 
 def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto") -> Split:
@@ -145,6 +154,28 @@ def _named_columns(
     if dropped & set(fitted):
         raise InputError(f'{model_name} reads column "{min(dropped & set(fitted))}": take it out of {spell("drop")}')
     return fitted
+
+
+def _reads(model: Any, X: Any) -> bool:
+    """Whether a model makes something of the texts in a table; only an encoder of its own can."""
+    if not hasattr(model, "n_features_in_") or all(kind_of(column) != "text" for _, column in X.items()):
+        return True
+    try:
+        with warnings.catch_warnings(action="ignore"):  # a model fitted on an array is given a table
+            model.predict(X.head(ROWS_TRIED))
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _with_numbers(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> NamedTable:
+    """The table with numbers where it has them as text; other texts stay as they are."""
+    remarks, frame = TextRemarks(), table.frame
+    texts = [without(frame[name], options.na, remarks) for name in names if kind_of(frame[name]) == "text"]
+    columns = [cleaned(column, remarks, spell=table.spell) for column in texts]
+    numbers = {str(column.name): column for column in columns if kind_of(column) == "numbers"}
+    said = TextRemarks(missing=remarks.missing, numbers=remarks.numbers).notes()
+    return replace(table, frame=frame.assign(**numbers), notes=(*table.notes, *said))
 
 
 def _refuse_target(read: Sequence[str], options: ReadOptions, model_name: str) -> None:
