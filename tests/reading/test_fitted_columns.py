@@ -48,6 +48,7 @@ def fitted(table: pd.DataFrame, **options: Any) -> tuple[Ridge, iv.Dataset]:
         {"when": pd.date_range("2024-01-01", periods=ROWS), "day": ["2024-05-31", "2024-06-01"] * (ROWS // 2)},
         {"dose": ["1,5", "2,25", "12"] * (ROWS // 3)},
         {"country": ["CH"] * ROWS},
+        {"ward": [" p", "q "] * (ROWS // 2)},
         {"grade": ["1", "2", "A"] * (ROWS // 3), "zip": ["007", "011"] * (ROWS // 2)},
         {"city=Bern": np.arange(ROWS)},
         {"city=Bern": np.arange(ROWS), "(city=Bern)": np.arange(ROWS) % 7},
@@ -184,6 +185,7 @@ def test_a_column_that_would_be_left_out_for_its_gaps(table: pd.DataFrame) -> No
         ({"chol missing": np.arange(ROWS)}, {"drop": ["chol"]}, "chol"),
         ({"city missing": np.arange(ROWS)}, {"drop": ["city missing"]}, "city missing"),
         ({"age=old": np.arange(ROWS)}, {"drop": ["age=old"]}, "age=old"),
+        ({"city=": np.arange(ROWS)}, {"drop": ["city="]}, "city="),
     ],
 )
 def test_only_what_is_lacking_is_named(
