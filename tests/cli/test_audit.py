@@ -563,6 +563,37 @@ def test_levels_come_and_go_between_the_table_of_the_fit_and_that_of_the_audit(
     assert f"The model has never seen {first}" in " ".join(run("--model less.skops").stdout.split())
 
 
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"age": "old"}, 'column "age" holds text, but m.skops was fitted on numbers: write it as it was for the fit'),
+        (
+            {"sex": 0},
+            'column "sex" holds numbers, but m.skops was fitted on sex=f, sex=m: write it as it was for the fit',
+        ),
+    ],
+)
+def test_a_model_and_a_table_that_holds_something_else(
+    columns: dict[str, Any], sentence: str, run: Run, hospitals: pd.DataFrame
+) -> None:
+    data = iv.read("h.csv", target="days in bed", env="hospital", features=["sex", "age"])
+    skops.io.dump(LinearRegression().fit(data.X, data.y), "m.skops")
+    hospitals.assign(**columns).to_csv("other.csv", index=False)
+    done = run("--model m.skops", data="other.csv")
+    assert (done.exit_code, done.stderr) == (2, f"InputError: {sentence}\n")
+
+
+def test_a_model_that_knows_gaps_and_a_table_without(run: Run, hospitals: pd.DataFrame) -> None:
+    hospitals.assign(age=hospitals["age"].mask(hospitals.index < 40)).to_csv("holes.csv", index=False)
+    holes = iv.read("holes.csv", target="days in bed", env="hospital", features=["sex", "age"], missing="indicator")
+    model = LinearRegression().fit(holes.X, holes.y)
+    skops.io.dump(model, "m.skops")
+    found = numbers(run, "--model", "m.skops")
+    data = iv.read("h.csv", target="days in bed", env="hospital", features=["sex", "age"])
+    whole = data.X.assign(**{"age missing": 0.0})[list(holes.columns)]
+    assert found["results"] == plain(iv.audit(model, whole, data.y, data.env, n_boot=99))["results"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["drop-rows", "impute-median"])
 def test_a_model_reads_its_columns_as_they_are_without_gaps(how: str, run: Run, hospitals: pd.DataFrame) -> None:

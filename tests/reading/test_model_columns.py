@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -59,6 +61,39 @@ def test_a_model_that_encodes_for_itself_gets_text(table: pd.DataFrame) -> None:
     assert data.X["sex"].tolist() == table["sex"].tolist()
     assert data.X["site"].tolist() == data.env.tolist()
     assert len(model.predict(data.X)) == len(table)
+
+
+def test_a_split_is_read_for_as_its_model_is(table: pd.DataFrame) -> None:
+    data = iv.read(table, **ROLES)
+    backwards = data.X[data.X.columns[::-1]]
+    ours = iv.InvariantRegressor(steps=2).fit(data.X, data.y, env=data.env)
+    for model in (LinearRegression().fit(backwards, data.y), DummyRegressor().fit(backwards, data.y), ours):
+        for halves in (iv.split(model), iv.split(model).by_predictions()):
+            read = iv.read(table, **ROLES, model=halves)
+            pd.testing.assert_frame_equal(read.X, data.X[list(model.feature_names_in_)])
+    raw = make_pipeline(OneHotEncoder(), LinearRegression()).fit(table[["sex", "site"]], table["days"])
+    assert iv.read(table, **ROLES, model=iv.split(raw)).columns == ("sex", "site")
+
+
+def test_numbers_written_as_text_for_a_model_that_was_fitted_on_them(table: pd.DataFrame) -> None:
+    table = table.drop(columns="sex").assign(share=["1,5 %", "7 %", "?"] * 20, dose=[*"123"] * 20)
+    data = iv.read(table, **ROLES, missing="impute-median")
+    for model, features in (
+        (LinearRegression().fit(data.X, data.y), None),
+        (GridSearchCV(LinearRegression(), {"fit_intercept": [True]}, cv=2).fit(data.X, data.y), None),
+        (LinearRegression().fit(data.X.to_numpy(), data.y), list(data.columns)),
+    ):
+        read = iv.read(table, **ROLES, missing="impute-median", features=features, model=model)
+        np.testing.assert_array_equal(read.X, data.X)
+        assert read.notes == data.notes
+
+
+def test_numbers_written_as_text_for_a_model_that_encodes_them(table: pd.DataFrame) -> None:
+    table = table.assign(share=["1,5 %", "7 %", "?"] * 20)
+    model = make_pipeline(OneHotEncoder(), LinearRegression()).fit(table[["share", "sex"]], table["days"])
+    data = iv.read(table, **ROLES, model=model)
+    pd.testing.assert_frame_equal(data.X, table[["share", "sex"]])
+    assert data.notes == ()
 
 
 def test_it_goes_straight_into_an_audit(table: pd.DataFrame) -> None:

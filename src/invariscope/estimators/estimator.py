@@ -188,6 +188,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             task=self._task,
             classes=classes,
             trained_with=trained_with(objective_of(objective, self.penalty, self.options), self._target_units()[1]),
+            model=self,
         )
 
     def _outputs(self, X: Any) -> tuple[Floats, Array]:

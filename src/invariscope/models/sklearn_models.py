@@ -56,6 +56,7 @@ def split_estimator(model: Any) -> Split:
         task=task,
         classes=classes,
         probabilistic=probabilistic,
+        model=model,
     )
 
 
@@ -89,6 +90,7 @@ def _split_by_itself(model: Any, chain: tuple[Any, ...], final: SplitsItself, pl
         task=halves.task,
         classes=halves.classes,
         trained_with=halves.trained_with,
+        model=model,
     )
 
 
@@ -235,6 +237,7 @@ def _prediction_level(model: Any, task: str | None, classes: tuple[Any, ...] | N
         classes=classes,
         level="prediction",
         probabilistic=probabilistic,
+        model=model,
     )
 
 

@@ -47,6 +47,7 @@ class Split:
         (n, d); ``None`` if more comes behind it), and the whole as a module that gives logits (n, K), to differentiate
         through; both ``None`` for every other model
     trained_with : the objective it was trained with, where that is known
+    model : the estimator that was cut in two; ``None`` for torch modules, functions and halves given by hand
 
     It cannot tell whether ``represent`` and ``predict`` given by hand belong to the same model.
 
@@ -66,6 +67,7 @@ class Split:
     top: Any  # nn.Module | None; torch is an extra
     network: Any
     trained_with: TrainedWith
+    model: Any
     _represent: Callable[[Any], Any] | None
     _predict: Callable[[Any], Any] | None
     _columns: Callable[[Any, Array], Sequence[str]] | Names | None
@@ -86,6 +88,7 @@ class Split:
         top: Any = None,
         network: Any = None,
         trained_with: TrainedWith | None = None,
+        model: Any = None,
         of_task: Callable[[str], Split] | None = None,
     ) -> None:
         if represent is None and predict is None:
@@ -107,6 +110,7 @@ class Split:
             top=top,
             network=network,
             trained_with=trained_with or TrainedWith(),
+            model=model,
             _of_task=of_task,
             _represent=represent,
             _predict=predict,
@@ -157,6 +161,7 @@ class Split:
             classes=self.classes,
             probabilistic=self.probabilistic,
             trained_with=self.trained_with,
+            model=self.model,
             of_task=None if self._of_task is None else self._by_predictions_of,
         )
 

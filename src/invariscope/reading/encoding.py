@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,51 @@ def one_hot(column: pd.Series, levels: Sequence[Any] | None = None) -> pd.DataFr
     # rows of numpy are columns of pandas: this way round nothing is copied
     indicators = np.zeros((len(chosen), len(column)))
     write_indicators(column, chosen, indicators)
-    return pd.DataFrame(indicators.T, index=column.index, columns=level_columns(column, chosen), copy=False)
+    names = pd.Index([f"{column.name}={level_name(level)}" for level in chosen], dtype=object)
+    return pd.DataFrame(indicators.T, index=column.index, columns=names, copy=False)
+
+
+class Origin(NamedTuple):
+    """Where an encoded column comes from: a column of the table, and what is put behind its name ("=Private")."""
+
+    column: str
+    rest: str = ""
+
+
+def encoded(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Origin]]:
+    """Numbers as they are and categories as :func:`one_hot` has them, in one piece of memory; and where each is from.
+
+    What stood in the table keeps its name; a level that would have the same is put in brackets.
+
+    >>> table = pd.DataFrame({"sex": pd.Categorical(["f", "m"]), "sex=m": [0.5, 1.5]})
+    >>> encoded(table)[0].columns.tolist(), encoded(table)[1][1]
+    (['sex=f', '(sex=m)', 'sex=m'], Origin(column='sex', rest='=m'))
+    """
+    levels_of = {str(name): _levels(column) for name, column in frame.items()}
+    origins: list[Origin] = []
+    for name, levels in levels_of.items():
+        origins += [Origin(name)] if levels is None else [Origin(name, f"={level_name(level)}") for level in levels]
+    values = np.zeros((len(origins), len(frame)))
+    names: list[str] = []
+    for name, levels in levels_of.items():
+        rows = values[len(names) :]
+        if levels is None:
+            rows[0] = frame[name].to_numpy(dtype=np.float64)
+            names.append(name)
+        else:
+            write_indicators(frame[name], levels, rows[: len(levels)])
+            taken = {*levels_of, *names}
+            names += [unused_name(column + rest, taken) for column, rest in origins[len(names) :][: len(levels)]]
+    return pd.DataFrame(values.T, index=frame.index, columns=pd.Index(names, dtype=object), copy=False), origins
+
+
+def _levels(column: pd.Series) -> list[Hashable] | None:
+    """The levels of a column of categories, in order; of numbers ``None``."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return None
+    used = np.bincount(column.cat.codes, minlength=len(column.cat.categories)) > 0
+    levels: list[Hashable] = column.cat.categories[used].tolist()
+    return levels
 
 
 def write_indicators(column: pd.Series, levels: Sequence[Any], out: Floats) -> None:
@@ -58,11 +102,6 @@ def write_indicators(column: pd.Series, levels: Sequence[Any], out: Floats) -> N
             f'column "{column.name}" holds "{stranger}", which is not among the {len(levels)} levels given'
         )
     out[positions[codes], np.arange(len(column))] = 1.0
-
-
-def level_columns(column: pd.Series, levels: Sequence[Any]) -> pd.Index:
-    """Names such as "workclass=Private"."""
-    return pd.Index([f"{column.name}={level_name(level)}" for level in levels], dtype=object)
 
 
 def sorted_levels(column: pd.Series) -> list[Hashable]:

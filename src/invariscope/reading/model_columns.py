@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 from invariscope.errors import InputError
 from invariscope.models.splits import Split, SplitsItself
 from invariscope.reading.dataset import Dataset
+from invariscope.reading.fitted_columns import FittedColumns, candidates, refuse_absent
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
+from invariscope.reading.read_table import kind_of
+from invariscope.reading.text_columns import TextRemarks, cleaned, without
 from invariscope.reading.tidy_table import tidy
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import target_of_columns
+
+#: Rows that tell whether a model can read a table.
+ROWS_TRIED = 1000
 
 
 def tidy_for_model(
@@ -29,7 +35,8 @@ def tidy_for_model(
     ----------
     table, options : as in :func:`invariscope.reading.tidy_table.tidy`
     names : the columns that may be read
-    model : says what it was fitted on with ``feature_names_in_`` or ``n_features_in_``; one that does not reads all
+    model : says what it was fitted on with ``feature_names_in_`` or ``n_features_in_``; one that does not reads all.
+        Of a split it is the model that was split
     model_name : what messages call it
 
     It cannot tell whether columns of the same name hold the same things as those of the fit.
@@ -38,19 +45,24 @@ def tidy_for_model(
     ------
     InputError : columns are lacking, the model reads the target, or an option would change what it was fitted on
     """
-    encoded = _encoded_columns(table, options, model)
-    if encoded:
-        tidied = tidy(table, options, _sources(table, options, names, encoded, model_name))
-        return _as_fitted(tidied, encoded, table, model_name)
+    if isinstance(model, Split) and model.model is not None:
+        model = model.model
+    fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    # our own estimators read numbers and nothing else: a table is read for them as it was for their training
+    if (fitted and isinstance(model, SplitsItself)) or any(candidates(fitted, table.frame.columns).values()):
+        return _tidy_as_fitted(table, options, names, fitted, model_name)
     _refuse_changes(options)
-    if hasattr(model, "feature_names_in_"):
-        names = _named_columns(table, options, names, [str(name) for name in model.feature_names_in_], model_name)
+    if fitted:
+        names = _named_columns(table, options, names, fitted, model_name)
     elif getattr(model, "n_features_in_", len(names)) != len(names):
         raise InputError(
             f"{model_name} was fitted on {model.n_features_in_} columns without names, {len(names)} are given "
             f"({some(names)}): name them with {options.spell('features')}, in the order of the fit"
         )
-    return tidy(table, options, names, encode=False)
+    tidied = tidy(table, options, names, encode=False)
+    if _reads(model, tidied.X):
+        return tidied
+    return tidy(_with_numbers(table, options, names), options, names, encode=False)
 
 
 def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto") -> Split:
@@ -91,58 +103,26 @@ def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto"
 
 
 # --- models fitted on an encoded table --------------------------------------------------------------------------------
-def _encoded_columns(table: NamedTable, options: ReadOptions, model: Any) -> list[str]:
-    """What the model was fitted on, if that is a table as `invariscope.read` makes it ("workclass=Private").
-
-    Our own estimators read numbers and nothing else, so a table is read for them as it was for their training.
-    """
-    fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if isinstance(model, SplitsItself) and not set(fitted) & set(options.roles):
-        return fitted
-    absent = [name for name in fitted if name not in table.frame.columns]
-    is_encoded = absent and all(any(_made_of(name, str(column)) for column in table.frame.columns) for name in absent)
-    return fitted if is_encoded else []
-
-
-def _made_of(name: str, column: str) -> bool:
-    """Whether reading the column gives one of this name: itself, a level of its own, or where it is missing."""
-    return name in (column, f"{column} missing") or name.startswith(f"{column}=")
-
-
-def _sources(
-    table: NamedTable, options: ReadOptions, names: list[str], fitted: Sequence[str], model_name: str
-) -> list[str]:
-    """The columns an encoded table was made of: gaps in others are nobody's business."""
-    excluded = [name for name in fitted if name in table.frame.columns and name not in names]
+def _tidy_as_fitted(
+    table: NamedTable, options: ReadOptions, names: list[str], fitted: list[str], model_name: str
+) -> Dataset:
+    """The table as `invariscope.read` made that of the fit ("workclass=Private")."""
+    spell, readable = options.spell, {*names, *options.roles}
+    excluded = [name for name in fitted if name in table.frame.columns and name not in readable]
     if excluded:
-        spell = options.spell
         add, take_out = f"name it in {spell('features')} as well", f"take it out of {spell('drop')}"
         raise InputError(f'{model_name} reads column "{excluded[0]}": {add if options.features else take_out}')
-    sources = {name: [column for column in names if _made_of(name, column)] for name in fitted}
-    # a name in brackets, because another column was called so: nobody can tell
-    if options.features or not all(sources.values()):
-        return names
-    needed = {*table.columns(options.categories, "categories"), *chain.from_iterable(sources.values())}
-    return [column for column in names if column in needed]
-
-
-def _as_fitted(tidied: Dataset, fitted: Sequence[str], table: NamedTable, model_name: str) -> Dataset:
-    """Columns of 0 for levels the model knows and this table has no row of; a word on levels it does not know."""
-    features = tidied.X
-    texts = {_text(name) for name in features.columns if "=" in name and name not in table.frame.columns}
-    known = {_text(name) for name in fitted if "=" in name}
-    absent = [name for name in fitted if name not in features.columns and _text(name) in texts]
-    new = [name for name in features.columns if name not in set(fitted) and _text(name) in texts & known]
-    notes = [f"No row has {some(absent)}, which the model knows: columns of 0."] if absent else []
-    notes += [f"The model has never seen {some(new)}: those rows have none of the levels it knows."] if new else []
-    features = features.assign(**dict.fromkeys(absent, 0.0))
-    _refuse_absent(table, fitted, features.columns, model_name)
-    return replace(tidied, X=features[list(fitted)], columns=tuple(fitted), notes=(*tidied.notes, *notes))
-
-
-def _text(name: str) -> str:
-    """The column of text that a level belongs to."""
-    return name.partition("=")[0]
+    table.columns(options.categories, "categories")
+    columns = FittedColumns.traced(fitted, readable, table, model_name)
+    _refuse_target(columns.reads, options, model_name)
+    gaps = [name for name, origin in columns.origins.items() if origin.rest == " missing"]
+    if gaps and options.missing == "impute-median":
+        raise InputError(
+            f'{model_name} reads "{gaps[0]}", which {spell("missing", options.missing)} does not tell: pass '
+            f"{spell('missing', 'indicator')}"
+        )
+    # which columns are categories is up to the model
+    return tidy(table, replace(options, categories=columns.codes), columns.reads, encode=columns.encode)
 
 
 # --- models that encode for themselves --------------------------------------------------------------------------------
@@ -165,9 +145,8 @@ def _named_columns(
 ) -> list[str]:
     """The columns a model reads, in the order it reads them."""
     spell, dropped = options.spell, set(table.columns(options.drop, "drop"))
-    _refuse_absent(table, fitted, table.frame.columns, model_name)
-    if options.target in fitted:
-        raise InputError(f'{model_name} reads column "{options.target}", which is the target: fit it without')
+    refuse_absent(table, fitted, table.frame.columns, model_name)
+    _refuse_target(fitted, options, model_name)
     if options.features and set(names) != set(fitted):
         raise InputError(
             f"{model_name} was fitted on {some(fitted)}: leave out {spell('features')}, or name exactly these"
@@ -177,7 +156,28 @@ def _named_columns(
     return fitted
 
 
-def _refuse_absent(table: NamedTable, fitted: Sequence[str], there: Collection[str], model_name: str) -> None:
-    absent = [name for name in fitted if name not in there]
-    if absent:
-        raise InputError(f"{model_name} was fitted on columns that {table.name} lacks: {some(absent)}")
+def _reads(model: Any, X: Any) -> bool:
+    """Whether a model makes something of the texts in a table; only an encoder of its own can."""
+    if not hasattr(model, "n_features_in_") or all(kind_of(column) != "text" for _, column in X.items()):
+        return True
+    try:
+        with warnings.catch_warnings(action="ignore"):  # a model fitted on an array is given a table
+            model.predict(X.head(ROWS_TRIED))
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _with_numbers(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> NamedTable:
+    """The table with numbers where it has them as text; other texts stay as they are."""
+    remarks, frame = TextRemarks(), table.frame
+    texts = [without(frame[name], options.na, remarks) for name in names if kind_of(frame[name]) == "text"]
+    columns = [cleaned(column, remarks, spell=table.spell) for column in texts]
+    numbers = {str(column.name): column for column in columns if kind_of(column) == "numbers"}
+    said = TextRemarks(missing=remarks.missing, numbers=remarks.numbers).notes()
+    return replace(table, frame=frame.assign(**numbers), notes=(*table.notes, *said))
+
+
+def _refuse_target(read: Sequence[str], options: ReadOptions, model_name: str) -> None:
+    if options.target in read:
+        raise InputError(f'{model_name} reads column "{options.target}", which is the target: fit it without')

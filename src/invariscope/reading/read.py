@@ -53,8 +53,9 @@ def read(
     env_bins : group the environments: "year", "quarter", "month", "week", "day", "month-of-year", "weekday" or
         "hour-of-day" of a date; a number of groups of about equal size; or edges, as in ``(30, 50, 65)``
     drop_env : environments to leave out, by label, as they are called when grouped: ``"Oslo"``, ``["2019", "2020"]``
-    model : a fitted model: ``X`` gets the columns it was fitted on, in its order. If it was fitted on what this
-        function read, they are encoded as they were then; else they stay as they are in the table
+    model : a fitted model, or its split: ``X`` gets the columns it was fitted on, in its order. If it was fitted on
+        what this function read, they are encoded as they were then, and 0 for levels that no row has; else they stay
+        as they are in the table, but for numbers written as text that it cannot read
 
     Returns
     -------
@@ -66,7 +67,7 @@ def read(
     Raises
     ------
     InputError : no such file or column, missing values, a named feature that cannot be one, or columns that the
-        model was fitted on and the table lacks; with the remedy
+        model was fitted on and the table lacks, or of which it holds something else; with the remedy
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"ill": [0, 1, 1, 0], "age": [40, 71, 64, 30], "sex": list("fmmf"),

@@ -44,7 +44,7 @@ class TextRemarks:
             "Kept as text because of leading zeros: {}.": self.codes,
             "Taken as a level of its own, not as missing: {}.": self.markers,
         }
-        return tuple(sentence.format(", ".join(names)) for sentence, names in said.items() if names)
+        return tuple(sentence.format(", ".join(dict.fromkeys(names))) for sentence, names in said.items() if names)
 
 
 def without(column: pd.Series, na: Sequence[str], remarks: TextRemarks) -> pd.Series:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
 from invariscope.reading.dataset import Dataset
-from invariscope.reading.encoding import level_columns, level_name, sorted_levels, unused_name, write_indicators
+from invariscope.reading.encoding import encoded, level_name, sorted_levels
 from invariscope.reading.environment_labels import bin_environments, refuse_unbinned, without_environments
 from invariscope.reading.missing_values import fill
 from invariscope.reading.named_table import NamedTable, some
@@ -23,9 +23,11 @@ from invariscope.reading.written_values import look_like_dates
 LEVEL_LIMIT = 100
 #: What may be one-hot encoded if the user asks for it.
 CATEGORY_LIMIT = 1000
+#: Columns of numbers and categories, without gaps → columns of float64, and notes.
+Encoder = Callable[[pd.DataFrame], tuple[pd.DataFrame, Sequence[str]]]
 
 
-def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encode: bool = True) -> Dataset:
+def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encode: Encoder | bool = True) -> Dataset:
     """Clean, group, fill in and encode the columns of a table.
 
     Parameters
@@ -33,7 +35,8 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     table : the table, with the names that messages use
     options : which columns are no features, and what is done to all of them
     names : the features; what cannot be used is left out, or refused if the options name the features
-    encode : turn the features into float64; ``False`` leaves them as they are, for a model that encodes them itself
+    encode : turn the features into float64, and how if not one-hot; ``False`` leaves them as they are, for a model
+        that encodes them itself
     """
     target, env, roles = options.target, options.env, options.roles
     codes = _codes(table, options, names)
@@ -47,13 +50,15 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     rows, done = _whole_rows(features, others, options)
     notes = [*table.notes, *notes, *remarks.notes(), *done]
     X = rows.drop(columns=list(roles))
+    given = X[[name for name in X if name in features]]  # without the columns that say what was missing
+    # a model may read the environments, too: as they are in the table, not as they were grouped
+    X = X.assign(**{name: column.loc[rows.index] for name, column in features.items() if name in roles})
     if encode:
-        given = X[[name for name in X if name in features]]  # without the columns that say what was missing
         notes += stand_ins(given, rows[target], rows[env], spell=options.spell)
-        X = _encoded(X)
-    elif options.missing != "drop-columns":
-        # a model may read the environments, too: as they are in the table, not as they were grouped
-        X = X.assign(**{name: columns[name].loc[rows.index] for name in names if name in roles})[list(names)]
+        X, said = encode(X) if callable(encode) else (encoded(X)[0], ())
+        notes += said
+    else:
+        X = X[list(names)]
     X, rows = X.reset_index(drop=True), rows.reset_index(drop=True)
     return Dataset(
         X=X,
@@ -173,35 +178,6 @@ def _as_categories(column: pd.Series) -> pd.Series:
     positions = pd.Index(levels).get_indexer(pd.Index(column))
     labels = pd.Categorical.from_codes(positions, categories=pd.Index([level_name(level) for level in levels]))
     return pd.Series(labels, index=column.index, name=column.name)
-
-
-def _encoded(frame: pd.DataFrame) -> pd.DataFrame:
-    """All columns as float64, in one piece of memory."""
-    levels_of = {name: _levels(column) for name, column in frame.items()}
-    width = sum(1 if levels is None else len(levels) for levels in levels_of.values())
-    values = np.zeros((width, len(frame)))
-    names: list[str] = []
-    taken = {str(name) for name in frame.columns}  # what stood in the table keeps its name
-    for name, column in frame.items():
-        levels = levels_of[name]
-        start = len(names)
-        if levels is None:
-            values[start] = column.to_numpy(dtype=np.float64)
-            names.append(str(name))
-            continue
-        write_indicators(column, levels, values[start : start + len(levels)])
-        names += [unused_name(level, taken) for level in level_columns(column, levels)]
-        taken.update(names[start:])
-    return pd.DataFrame(values.T, index=frame.index, columns=pd.Index(names, dtype=object), copy=False)
-
-
-def _levels(column: pd.Series) -> list[Hashable] | None:
-    """The levels of a column of categories, in order; of numbers ``None``."""
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        return None
-    used = np.bincount(column.cat.codes, minlength=len(column.cat.categories)) > 0
-    levels: list[Hashable] = column.cat.categories[used].tolist()
-    return levels
 
 
 def _whole_numbers(env: pd.Series) -> pd.Series:
