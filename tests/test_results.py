@@ -146,8 +146,8 @@ def test_influence_results_name_their_leading_columns() -> None:
         rank=3,
         loss="squared",
     )
-    assert result.top_columns(2) == ("age", "(intercept)")
-    assert result.top_columns(9) == ("age", "(intercept)", "dose")
+    assert list(result.loadings(2)) == ["age", "(intercept)"]
+    assert list(result.loadings(9)) == ["age", "(intercept)", "dose"]
     assert result.to_dict()["direction"] == [0.1, -0.9, 0.4]
     assert result.notes == ()
 

@@ -90,10 +90,6 @@ class InfluenceResult(Result):
     penalty: str | None = None
     penalty_weight: float = 0.0
 
-    def top_columns(self, count: int) -> tuple[str, ...]:
-        """The parameters with the largest loadings on the leading direction of disagreement."""
-        return tuple(self.parameters[j] for j in np.argsort(-np.abs(self.direction))[:count])
-
     def loadings(self, count: int | None = None) -> dict[str, float]:
         """What makes the environments disagree: loadings on the leading direction by parameter, the largest first."""
         order = np.argsort(-np.abs(self.direction), kind="stable")[:count]

@@ -14,7 +14,6 @@ USE_ONE = "use one"
 COLLECT = "collect environments"
 LITTLE_TO_GAIN = "little to gain"
 OPEN = "open"
-ANSWERS = (USE_ONE, COLLECT, LITTLE_TO_GAIN, OPEN)
 
 
 def answer_of(influence: InfluenceResult, state: str, alpha: float = ALPHA) -> str:

@@ -6,21 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from invariscope.ratios import kernels
 from invariscope.ratios.estimator import GroupedRows
-from invariscope.ratios.kernels import (
-    CHOICE_ROWS,
-    SMALLEST,
-    Bumps,
-    KernelFit,
-    Sample,
-    best_width,
-    features_at,
-    fit_kernels,
-    means_over,
-    nonnegative_minimum,
-    squared_distances,
-    typical_distance,
-)
+from invariscope.ratios.kernels import Bumps, KernelFit, Sample
 from invariscope.rows.arrays import Floats, Integers
 
 GAP, STEPS = 1e-8, 100  # nats of mean log-likelihood that may be missing to the maximum; Newton steps at most
@@ -41,7 +29,7 @@ def most_likely(sample: Sample, features: Callable[[Floats], Floats], start: Flo
             r = np.maximum(k @ a, SMALLEST_SUM)
             return {"gain": weight @ (np.log(r) - a.sum()), "pull": (weight / r) @ k}
 
-        return means_over(sample, statistics)
+        return kernels.means_over(sample, statistics)
 
     def curvature(a: Floats, used: Integers) -> Floats:
         def statistics(X: Floats, weight: Floats) -> dict[str, Floats]:
@@ -49,7 +37,7 @@ def most_likely(sample: Sample, features: Callable[[Floats], Floats], start: Flo
             scaled = k[:, used] * (np.sqrt(weight) / np.maximum(k @ a, SMALLEST_SUM))[:, None]
             return {"hessian": scaled.T @ scaled}
 
-        return means_over(sample, statistics)["hessian"]
+        return kernels.means_over(sample, statistics)["hessian"]
 
     a, now = start, at(start)
     for _ in range(steps):
@@ -61,7 +49,7 @@ def most_likely(sample: Sample, features: Callable[[Floats], Floats], start: Flo
         hessian[np.diag_indices_from(hessian)] *= 1.0 + 1e-9  # wide bumps are alike to rounding
         # hessian · a = pull, so the quadratic model around a has the linear part 2 pull − 1
         step = np.zeros_like(a)
-        step[used] = nonnegative_minimum(hessian, 2.0 * pull[used] - 1.0) - a[used]
+        step[used] = kernels.nonnegative_minimum(hessian, 2.0 * pull[used] - 1.0) - a[used]
         slope = (pull - 1.0) @ step
         for halvings in range(20):
             tried = np.maximum(a + 0.5**halvings * step, 0.0)
@@ -76,9 +64,9 @@ def most_likely(sample: Sample, features: Callable[[Floats], Floats], start: Flo
 
 def solve_kliep(own: Sample, reference: Sample, bumps: Bumps, penalty: float) -> Floats:
     """Coefficients from all rows, for given bumps (KLIEP has no penalty)."""
-    unit = _reference_means(means_over(reference, lambda X, weight: {"k": weight @ bumps.features(X)})["k"])
+    unit = _reference_means(kernels.means_over(reference, lambda X, weight: {"k": weight @ bumps.features(X)})["k"])
     # most of the way on some of the rows: where the climb begins makes no difference to where it ends
-    some = own.thinned(CHOICE_ROWS, np.random.default_rng(0))
+    some = own.thinned(kernels.CHOICE_ROWS, np.random.default_rng(0))
     start = np.full(len(bumps.centres), 1.0 / len(bumps.centres))
     start = most_likely(
         Sample(bumps.features(some.X) / unit, some.weight), lambda k: k, start, GAP_IN_CHOICE, STEPS_IN_CHOICE
@@ -88,11 +76,11 @@ def solve_kliep(own: Sample, reference: Sample, bumps: Bumps, penalty: float) ->
 
 def choose_kliep(samples: list[tuple[Sample, Sample]], centres: Floats) -> tuple[float, float]:
     """The width of the largest mean_e log r over rows the coefficients were not fitted on."""
-    folds = [[(squared_distances(part.X, centres), part.weight) for part in pair] for pair in samples]
+    folds = [[(kernels.squared_distances(part.X, centres), part.weight) for part in pair] for pair in samples]
 
     def score(width: float) -> float:
-        here = [features_at(pair[0][0], width) for pair in folds]
-        there = [pair[1][1] @ features_at(pair[1][0], width) for pair in folds]
+        here = [kernels.features_at(pair[0][0], width) for pair in folds]
+        there = [pair[1][1] @ kernels.features_at(pair[1][0], width) for pair in folds]
         total, start = 0.0, np.full(len(centres), 1.0 / len(centres))
         for k in range(len(folds)):
             fitted = [j for j in range(len(folds)) if j != k] or [k]  # one row alone judges itself
@@ -103,17 +91,17 @@ def choose_kliep(samples: list[tuple[Sample, Sample]], centres: Floats) -> tuple
             )
             start = most_likely(training, lambda k: k, start, GAP_IN_CHOICE, STEPS_IN_CHOICE)
             a, tested = start / unit, folds[k][0][1]
-            likelihood = tested @ np.log(np.maximum(here[k] @ a, SMALLEST)) / tested.sum()
-            expected = max(there[k] @ a / folds[k][1][1].sum(), SMALLEST)
+            likelihood = tested @ np.log(np.maximum(here[k] @ a, kernels.SMALLEST)) / tested.sum()
+            expected = max(there[k] @ a / folds[k][1][1].sum(), kernels.SMALLEST)
             total -= float(likelihood - np.log(expected))
         return total
 
-    return best_width(score, typical_distance(centres)), 0.0
+    return kernels.best_width(score, kernels.typical_distance(centres)), 0.0
 
 
 def _reference_means(means: Floats) -> Floats:
     # a bump that no row of the reference comes near would otherwise have an infinite ratio
-    return np.maximum(means, SMALLEST)
+    return np.maximum(means, kernels.SMALLEST)
 
 
 def fit_kliep(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
@@ -140,4 +128,4 @@ def fit_kliep(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     >>> np.round(scores[:, 0] - scores[:, 1], 1)  # truth: ln 1.5 − x² (1 − 1/1.5²) / 2
     array([ 0.4, -0.7])
     """
-    return fit_kernels(rows, "KLIEP", choose_kliep, solve_kliep, rng)
+    return kernels.fit_kernels(rows, "KLIEP", choose_kliep, solve_kliep, rng)

@@ -9,20 +9,9 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
+from invariscope.ratios import kernels
 from invariscope.ratios.estimator import GroupedRows
-from invariscope.ratios.kernels import (
-    SMALLEST,
-    Bumps,
-    KernelFit,
-    Sample,
-    best_width,
-    features_at,
-    fit_kernels,
-    means_over,
-    nonnegative_minimum,
-    squared_distances,
-    typical_distance,
-)
+from invariscope.ratios.kernels import Bumps, KernelFit, Sample
 from invariscope.rows.arrays import Floats
 
 ALPHA = 0.1  # of the relative ratio, as its authors use it: p / (0.1 p + 0.9 q) is below 10
@@ -67,31 +56,37 @@ def feature_means(k: Floats, weight: Floats, squares: bool) -> dict[str, Floats]
 
 
 def solve_quadratic(
-    own: Sample, reference: Sample, bumps: Bumps, penalty: float, *, alpha: float, equations: Equations
+    own: Sample,
+    reference: Sample,
+    bumps: Bumps,
+    penalty: float,
+    *,
+    alpha: float,
+    equations: Equations,
 ) -> Floats:
     """Coefficients from all rows, for given bumps and penalty."""
 
     def statistics(X: Floats, weight: Floats, squares: bool) -> dict[str, Floats]:
         return feature_means(bumps.features(X), weight, squares)
 
-    here = means_over(own, partial(statistics, squares=alpha > 0.0))
-    there = means_over(reference, partial(statistics, squares=True))
+    here = kernels.means_over(own, partial(statistics, squares=alpha > 0.0))
+    there = kernels.means_over(reference, partial(statistics, squares=True))
     coefficients = _minimum(*equations(KernelMoments.mixed(here, there, alpha), bumps), penalty)
     # a ratio has mean 1 under what it is a ratio to; the penalty alone would have it a little lower
-    return coefficients / max(float((alpha * here["k"] + (1.0 - alpha) * there["k"]) @ coefficients), SMALLEST)
+    return coefficients / max(float((alpha * here["k"] + (1.0 - alpha) * there["k"]) @ coefficients), kernels.SMALLEST)
 
 
 def choose_quadratic(
     samples: list[tuple[Sample, Sample]], centres: Floats, *, alpha: float, equations: Equations
 ) -> tuple[float, float]:
     """Width and penalty of the lowest ½ mean_reference r² − mean_e r over rows the coefficients were not fitted on."""
-    folds = [[(squared_distances(part.X, centres), part.weight) for part in pair] for pair in samples]
+    folds = [[(kernels.squared_distances(part.X, centres), part.weight) for part in pair] for pair in samples]
     best_penalty: dict[float, float] = {}
 
     def score(width: float) -> float:
         sums = [
             [
-                feature_means(features_at(squared, width), weight, squares) | {"rows": weight.sum()}
+                feature_means(kernels.features_at(squared, width), weight, squares) | {"rows": weight.sum()}
                 for (squared, weight), squares in zip(pair, (alpha > 0.0, True), strict=True)
             ]
             for pair in folds
@@ -109,7 +104,7 @@ def choose_quadratic(
         best_penalty[width] = PENALTIES[int(np.argmin(scores))]
         return float(scores.min())
 
-    width = best_width(score, typical_distance(centres))
+    width = kernels.best_width(score, kernels.typical_distance(centres))
     return width, best_penalty[width]
 
 
@@ -122,7 +117,7 @@ def _merged(parts: list[dict[str, Floats]]) -> dict[str, Floats]:
 def _minimum(quadratic: Floats, linear: Floats, penalty: float) -> Floats:
     # bumps that the reference never comes near have nothing on the diagonal
     ridge = penalty * max(np.trace(quadratic) / len(linear), SMALLEST_DIAGONAL)
-    return nonnegative_minimum(quadratic + ridge * np.eye(len(linear)), linear)
+    return kernels.nonnegative_minimum(quadratic + ridge * np.eye(len(linear)), linear)
 
 
 def fit_quadratic(
@@ -131,7 +126,7 @@ def fit_quadratic(
     """All environments by one kind of equations."""
     choose = partial(choose_quadratic, alpha=alpha, equations=equations)
     solve = partial(solve_quadratic, alpha=alpha, equations=equations)
-    return fit_kernels(rows, name, choose, solve, rng, alpha)
+    return kernels.fit_kernels(rows, name, choose, solve, rng, alpha)
 
 
 def _least_squares(moments: KernelMoments, bumps: Bumps) -> tuple[Floats, Floats]:

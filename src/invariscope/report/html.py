@@ -9,8 +9,7 @@ from typing import Any
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
-from invariscope.report.charts.bars import bars, histogram
-from invariscope.report.charts.curves import from_inputs, main_curve, side_by_side
+from invariscope.report.charts.bars_and_curves import bars, from_inputs, histogram, main_curve, side_by_side
 from invariscope.report.charts.heat_maps import gaps, matrix, overlaps
 from invariscope.report.charts.svg import svg
 from invariscope.report.markup import escaped

@@ -310,7 +310,6 @@ def test_loadings_and_influences_by_name(seed: int) -> None:
     loadings = found.loadings()
     assert next(iter(loadings)) == "x1"
     assert sorted(loadings) == sorted(found.parameters)
-    assert list(found.loadings(2)) == list(found.top_columns(2))
     np.testing.assert_allclose([loadings[name] for name in found.parameters], found.direction)
     assert np.all(np.diff(np.abs(list(loadings.values()))) <= 0)
     moves = found.influence_of(found.labels[2])

@@ -124,8 +124,8 @@ def influence_index(
     >>> z, env = rng.normal(size=(600, 2)), np.repeat([2019, 2020, 2021], 200)
     >>> y = z[:, 0] + (env - 2020) * z[:, 1] + rng.normal(size=600)
     >>> result = influence_index(z, y, env)
-    >>> bool(result.value > result.null.max()), result.pvalue, result.top_columns(1)
-    (True, 0.001, ('x1',))
+    >>> bool(result.value > result.null.max()), result.pvalue, list(result.loadings(1))
+    (True, 0.001, ['x1'])
     >>> rex = influence_index(z, y, env, penalty="vrex", penalty_weight=10.0)  # trained against the difference
     >>> bool(rex.value < result.value)
     True
