@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import invariscope as iv
+from invariscope.criteria.registry import CRITERIA
 from invariscope.report import terminal
 from tests.report.audits import audited, replaced, with_regrets, without
 
@@ -104,11 +105,20 @@ def test_an_audit_of_every_kind_fits(any_audit: iv.Audit) -> None:
         assert not re.search(r"\bnan\b|\bNone\b|\binf\b", text)
 
 
+def test_a_reason_that_the_verdict_gives_is_not_given_three_times_more() -> None:
+    rng = np.random.default_rng(0)
+    env, X = np.repeat(["big", "small"], [100, 8]), rng.normal(size=(108, 4))
+    said = " ".join(shown(iv.audit(None, X, X[:, 0] + rng.normal(size=108), env, n_boot=99)).split())
+    assert said.count('nvironment "small" has 8 rows') == 2  # in the verdict, and where all that was left out is listed
+
+
 def test_bare_audit(audit: iv.Audit) -> None:
     text = shown(without(dataclasses.replace(audit, state="UNINFORMATIVE"), *audit.results))
     assert "UNINFORMATIVE" in text
     assert "Published criteria" not in text
     assert "Transport gap:" not in text
     assert "Classical criteria" not in text
-    assert "Shared-head regret (too few rows here)" in " ".join(text.split())
+    said = " ".join(text.split())
+    assert all(CRITERIA[name].title in said[said.index("Left out:") :] for name in audit.results)
+    assert said.endswith("and Worst-case loss (too few rows here).")
     assert re.search(r"Cleveland +303", text)

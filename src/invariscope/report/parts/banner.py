@@ -37,14 +37,8 @@ def banner(audit: Audit) -> Banner:
         headline=wording.clean(audit.headline),
         sentences=tuple(wording.clean(text) for text in (*audit.sentences, audit.algorithm) if text),
         facts=_facts(audit),
-        lacking="" if _why_is_said(audit) else why_without(audit, "regret"),
+        lacking=why_without(audit, "regret"),
     )
-
-
-def _why_is_said(audit: Audit) -> bool:
-    """Do the verdict's own sentences give the reason why there is no regret, perhaps with another first letter?"""
-    first_sentence = audit.left_out.get("regret", "").partition(". ")[0]
-    return len(first_sentence) > 1 and first_sentence[1:] in audit.verdict
 
 
 def outline(audit: Audit) -> str:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from invariscope.auditing.record import Audit
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, bullets, section
+from invariscope.wording import listed
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Criteria that were not computed, each with the reason; ``remarks`` are those that no criterion makes itself."""
+    """Criteria that were not computed, with the reason they share; ``remarks`` are those no criterion makes itself."""
 
     reasons: tuple[tuple[str, str], ...]
     remarks: tuple[str, ...]
@@ -20,8 +21,11 @@ class LeftOut:
 def left_out(audit: Audit) -> LeftOut:
     """What is not there, and what is worth knowing."""
     of_criteria = {note for result in audit.results.values() for note in result.notes}
+    titles: dict[str, list[str]] = {}
+    for name, reason in audit.left_out.items():
+        titles.setdefault(reason, []).append(title_of(name))
     return LeftOut(
-        reasons=tuple((title_of(name), reason) for name, reason in audit.left_out.items()),
+        reasons=tuple((listed(names), reason) for reason, names in titles.items()),
         remarks=tuple(dict.fromkeys(note for note in audit.notes if note not in of_criteria)),
     )
 
@@ -32,8 +36,10 @@ def title_of(name: str) -> str:
 
 
 def why_without(audit: Audit, name: str) -> str:
-    """Why a criterion that others rest on is not there; empty where it is."""
-    if name in audit.results:
+    """Why a criterion that others rest on is not there; empty where it is, or where the verdict's sentences say it."""
+    first_sentence = audit.left_out.get(name, "").partition(". ")[0]
+    said = len(first_sentence) > 1 and first_sentence[1:] in audit.verdict  # perhaps with another first letter
+    if name in audit.results or said:
         return ""
     return f"{title_of(name)} was left out: {audit.left_out.get(name) or 'it was not asked for.'}"
 
