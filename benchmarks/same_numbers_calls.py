@@ -105,7 +105,7 @@ def _influence(add: Add, iv: Any, worlds: Worlds) -> None:
 
 
 def _loadings(found: Any) -> dict[str, Any]:
-    return {"top": found.top_columns(2), "loadings": found.loadings(), "of a": found.influence_of("a")}
+    return {"top": list(found.loadings(2)), "loadings": found.loadings(), "of a": found.influence_of("a")}
 
 
 def _worst_case(add: Add, iv: Any, worlds: Worlds) -> None:
