@@ -132,6 +132,13 @@ class SoftmaxLoss(Loss):
         residual[np.arange(len(scores)), y.astype(np.intp)] -= 1.0
         return residual
 
+    def slope(self, scores: Floats, y: Floats) -> tuple[Floats, Floats]:
+        p, truth = softmax(scores), (np.arange(len(scores)), y.astype(np.intp))  # once for both
+        mean = np.einsum("nk,nk->n", p, scores)  # Σ_k p_k s_k
+        derivative = p * (1.0 + scores - mean[:, None])
+        derivative[truth] -= 1.0
+        return mean - scores[truth], derivative
+
     def curvature(self, scores: Floats) -> Floats:
         p = softmax(scores)
         return np.asarray(np.eye(p.shape[-1]) * p[..., None] - p[..., :, None] * p[..., None, :])  # diag(p) − p pᵀ

@@ -201,7 +201,7 @@ class Environments:
         other = Environments(
             self.X[index],
             None,
-            _as_objects(self.labels)[self.codes[index]],
+            np.fromiter(self.labels, dtype=object, count=len(self.labels))[self.codes[index]],
             columns=self.columns,
             target_name=self.target_name,
             env_name=self.env_name,
@@ -266,12 +266,6 @@ class Environment:
 
     def __len__(self) -> int:
         return len(self.X)
-
-
-def _as_objects(labels: Sequence[Any]) -> Array:
-    out = np.empty(len(labels), dtype=object)
-    out[:] = labels
-    return out
 
 
 def _same_length(n: int, count: int, what: str) -> None:
