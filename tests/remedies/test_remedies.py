@@ -11,7 +11,7 @@ import pytest
 from invariscope.errors import InputError
 from tests.remedies.case import Case, places_noted, reached_by, sites
 
-#: Modules of cases beside this file. Each has CASES, and ROOM: which files of the source it is about, by their beginning.
+#: Modules of cases beside this file: each has CASES, and as ROOM the beginning of the files of the source it is about.
 MODULES = {
     path.stem: import_module(f"tests.remedies.{path.stem}")
     for path in sorted(Path(__file__).parent.glob("*.py"))
