@@ -87,7 +87,7 @@ def calibration_variance(
     target = target_of_columns(data, task, columns=data.X.shape[1])
     if target.task == "regression":
         raise InputError(
-            "calibration needs classes and their probabilities, but this target holds numbers: give classes as the target"
+            "calibration needs classes and their probabilities, but this target holds numbers: give classes"
         )
     cells = _cells_of(data, *_confidence_and_hits(predictions_for(data, target), target), int(bins))
     observed = cells.calibration_error()
