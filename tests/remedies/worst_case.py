@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import invariscope as iv
-from invariscope.criteria.worst_case.torch_heads import worst_points
+from invariscope.criteria.worst_case.torch_heads import sweep, worst_points
 from tests.remedies.case import Case
 
 ROOM = "criteria/worst_case"
@@ -100,6 +100,11 @@ CASES = [
     ),
     Case("or give a LinearHead", lambda: without_torch(lambda rows: rows), lambda: without_torch(HEAD)),
     # --- searches with torch ---
+    Case(
+        "use one of log_loss",
+        lambda: sweep(module(), Z, CODES, "logloss", radius=0.5),
+        lambda: sweep(module(), Z, CODES, "log_loss", radius=0.5),
+    ),
     Case("use log_loss, hinge or squared", lambda: points(loss="zero_one"), lambda: points(loss="hinge")),
     Case("give a torch module or a function of tensors", lambda: points(head=3), points),
     Case("give a row for every target", lambda: points(Z=Z[:30]), points),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from invariscope.criteria.worst_case.rows import LOSSES
 from invariscope.errors import InputError
 
 AT_ONCE = 512  # rows of one forward pass
@@ -97,6 +98,8 @@ class Problem:
 
 def problem_of(head: Any, Z: Any, y: Any, loss: str) -> Problem:
     """Rows and targets as tensors of the head's type, and its scores with a column for every class."""
+    if loss not in LOSSES:
+        raise InputError(f'loss "{loss}" is unknown: use one of {", ".join(LOSSES)}')
     if not callable(head):
         raise InputError(f"the head is a {type(head).__name__}: give a torch module or a function of tensors")
     rows = tensor_for(head, Z)
