@@ -20,7 +20,7 @@ SOURCE = Path(invariscope.__file__).parent
 class Case:
     """``refused()`` raises an InputError that says ``says``; ``followed()`` does what it advises, and has a result.
 
-    Both run in an empty folder of their own, so that files may have short names. Where nothing that users could do
+    Both run in one folder that is empty at first, so that files may have short names. Where nothing that users could do
     would help, ``followed`` is the reason in words.
     """
 
