@@ -43,7 +43,9 @@ def checked_task(task: str, logits: Sequence[Tensor], targets: Sequence[Tensor])
         raise InputError(f"{len(logits)} environments of logits, but {len(targets)} of targets: give one of each")
     for scores, values in zip(logits, targets, strict=True):
         if len(scores) != len(values):
-            raise InputError(f"{len(scores)} rows of logits, but {len(values)} of targets in one environment")
+            raise InputError(
+                f"{len(scores)} rows of logits, but {len(values)} of targets in one environment: give one of each"
+            )
         if not len(scores):
             raise InputError("an environment has no rows: leave it out of the batch")
     if task != "auto":

@@ -118,7 +118,9 @@ def target_floats(inputs: Tensors, targets: Tensors, classes: int | None) -> Ten
         raise InputError(f"{len(inputs)} environments of inputs, but {len(targets)} of targets: give one of each")
     for rows, values in zip(inputs, targets, strict=True):
         if len(rows) != len(values):
-            raise InputError(f"{len(rows)} rows of inputs, but {len(values)} of targets in one environment")
+            raise InputError(
+                f"{len(rows)} rows of inputs, but {len(values)} of targets in one environment: give one of each"
+            )
         if len(rows) == 0:
             raise InputError("an environment has no rows: leave it out of the batch")
     if targets[0].is_floating_point():

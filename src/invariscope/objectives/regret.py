@@ -57,7 +57,9 @@ def regret_penalty(
         raise InputError("the regret is that of features: give as many environments of features as of logits")
     for values, scores in zip(features, logits, strict=True):
         if len(values) != len(scores):
-            raise InputError(f"{len(values)} rows of features, but {len(scores)} of logits in one environment")
+            raise InputError(
+                f"{len(values)} rows of features, but {len(scores)} of logits in one environment: give one of each"
+            )
     if not ridge > 0:
         raise InputError(f"ridge is {ridge}: give a positive number, or dead features leave heads undetermined")
     problems = problems_of(features, targets, task, logits[0].reshape(len(logits[0]), -1).shape[1], ridge)

@@ -65,7 +65,7 @@ def checked_log_densities(log_densities: Tensors | None, logits: Tensors) -> lis
         raise InputError("no log densities given: pass log_densities=, one (rows, environments) tensor for each")
     count = len(logits)
     if len(log_densities) != count:
-        raise InputError(f"{count} environments of logits, but {len(log_densities)} of log densities")
+        raise InputError(f"{count} environments of logits, but {len(log_densities)} of log densities: give one of each")
     for scores, densities in zip(logits, log_densities, strict=True):
         if densities.shape != (len(scores), count):
             raise InputError(

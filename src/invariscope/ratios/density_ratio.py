@@ -66,7 +66,8 @@ class DensityRatio:
         values, names = matrix_of(X)
         if values.shape[1] != len(self.columns):
             raise InputError(
-                f"the rows to judge have {values.shape[1]} columns, but the ratio was fitted on {len(self.columns)}"
+                f"the rows to judge have {values.shape[1]} columns, but the ratio was fitted on {len(self.columns)}: "
+                "give the same columns"
             )
         if names != self.columns and set(names) == set(self.columns):  # the same columns in another order
             values = values[:, [names.index(name) for name in self.columns]]
@@ -139,12 +140,12 @@ def ratio_for(
     of positive weight.
     """
     if svd is not None and is_given(ratio):
-        raise InputError("svd is for ratios that are fitted here: this one is given as it is")
+        raise InputError("svd is for ratios that are fitted here, and this one is given as it is: leave svd out")
     if isinstance(ratio, DensityRatio):
         if ratio.labels != data.labels:
             raise InputError(
                 f"the ratio was fitted for {', '.join(map(str, ratio.labels))}, "
-                f"but the rows come from {', '.join(map(str, data.labels))}"
+                f"but the rows come from {', '.join(map(str, data.labels))}: give rows of the same environments"
             )
         return _judged(data, ratio.log_densities(data.X), ratio._units, ratio._fit, ratio.columns)
     if is_given(ratio):

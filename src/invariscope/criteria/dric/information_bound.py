@@ -72,7 +72,8 @@ def _target_columns(data: Environments, target: Any, outputs: int) -> Floats:
     if outputs == 1 and values.dtype.kind in "iufb":
         numbers = values.astype(np.float64)
         if not np.isfinite(numbers).all():
-            raise InputError(f"y has {int((~np.isfinite(numbers)).sum())} missing or infinite values")
+            bad = int(np.sum(~np.isfinite(numbers)))
+            raise InputError(f"y has {bad} missing or infinite values: drop those rows or fill them in")
         return numbers[:, None]
     classes, codes = np.unique(values, return_inverse=True)
     if len(classes) != max(outputs, 2):

@@ -292,10 +292,15 @@ def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments)
     if head is None:
         return target
     if head.n_features != data.X.shape[1]:
-        raise InputError(f"the head has {head.n_features} weights but the representation has {data.X.shape[1]} columns")
+        raise InputError(
+            f"the head has {head.n_features} weights but the representation has {data.X.shape[1]} columns: give the "
+            "columns it was fitted on"
+        )
     if target.task == "binary" and head.n_outputs == 2:
         return replace(target, task="multiclass")
     expected = loss_of(target).n_scores
     if head.n_outputs != expected:
-        raise InputError(f"the head has {head.n_outputs} outputs but the target needs {expected}")
+        raise InputError(
+            f"the head has {head.n_outputs} outputs but the target needs {expected}: give a head with as many"
+        )
     return target

@@ -63,7 +63,7 @@ def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, 
     if not largest > 0:
         raise InputError(
             "the head has no curvature at all: its predictions are saturated (probabilities of exactly 0 or 1) or all "
-            "columns are 0, so influences do not exist"
+            "columns are 0, so influences do not exist: give a less extreme head, or none to have one fitted"
         )
     live = np.abs(eigenvalues) > NULL_SPACE * largest
     lowest = float(eigenvalues[live].min())

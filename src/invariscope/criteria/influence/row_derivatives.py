@@ -155,7 +155,7 @@ def with_several_targets(Z: Any, y: Any, env: Any, weight: Any) -> tuple[Environ
         if bad:
             raise InputError(f'target "{name}" has {bad} missing or infinite values: drop those rows or fill them in')
         if np.ptp(column) == 0:
-            raise InputError(f'target "{name}" has only one value: there is nothing to predict')
+            raise InputError(f'target "{name}" has only one value: leave it out')
     if len(values) != len(Z):
         raise InputError(f"X has {len(Z)} rows but y has {len(values)}: give one value per row")
     data = Environments(Z, values[:, 0], env, weight)

@@ -51,7 +51,9 @@ def outputs_of(module: torch.nn.Module, data: Environments) -> int:
         with torch.no_grad():
             scores = copy.deepcopy(module).cpu().eval().double()(rows)
     except RuntimeError as error:
-        raise InputError(f"the head cannot read rows of {rows.shape[1]} columns: {error}") from error
+        raise InputError(
+            f"the head cannot read rows of {rows.shape[1]} columns ({error}): give a head that reads as many"
+        ) from error
     return int(scores.reshape(len(rows), -1).shape[1])
 
 
@@ -62,7 +64,7 @@ class ModuleRows:
         self.module = copy.deepcopy(module).cpu().eval().double()
         self.parameters = {n: p.detach() for n, p in self.module.named_parameters() if p.requires_grad}
         if not self.parameters:
-            raise InputError("the head has no parameter that is trained: influence needs at least one")
+            raise InputError("the head has no parameter that is trained: leave some of them trainable (requires_grad)")
         self.task = target.task
         self.inputs = torch.tensor(np.asarray(data.X), dtype=torch.float64)
         self.size = sum(value.numel() for value in self.parameters.values())
@@ -149,7 +151,7 @@ def _checked_outputs(module: torch.nn.Module, data: Environments, target: Target
     expected = target.values.shape[1] if target.values.ndim == 2 else max(1, len(target.classes))
     allowed = {1, 2} if target.task == "binary" else {expected}
     if outputs not in allowed:
-        raise InputError(f"the head has {outputs} outputs but the target needs {expected}")
+        raise InputError(f"the head has {outputs} outputs but the target needs {expected}: give a head with as many")
     return outputs
 
 
@@ -166,7 +168,10 @@ def measured_network(
     rows = ModuleRows(data, target, module)
     chosen = penalty_of(penalty, penalty_weight, rows.reported)
     if chosen is not None and data.weight is not None:
-        raise InputError("weights under a penalty must be whole numbers where the head is a torch module")
+        raise InputError(
+            "weights under a penalty must be whole numbers where the head is a torch module: repeat rows, or leave the "
+            "weights out"
+        )
     if solver == "auto":
         solver = "autograd" if rows.size <= LARGEST_DENSE else "cg"
     if solver == "autograd" and rows.size > LARGEST_DENSE:
@@ -274,7 +279,7 @@ def _damped_solve(
                 raise
             lowest = min(lowest, met.curvature - added)
             added = max(GROWTH * added, 1.5 * (added - met.curvature))
-    raise InputError("the Hessian stays indefinite however much is added: train the network further")
+    raise InputError("the Hessian stays indefinite however much is added: train the network further, or give damping=")
 
 
 def _mean_gradients(rows: ModuleRows, data: Environments, deals: int, rng: np.random.Generator) -> Floats:

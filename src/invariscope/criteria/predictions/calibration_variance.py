@@ -86,7 +86,9 @@ def calibration_variance(
     data = Environments.of(predictions, y, env, weight)
     target = target_of_columns(data, task, columns=data.X.shape[1])
     if target.task == "regression":
-        raise InputError("calibration needs classes and their probabilities: this target holds numbers")
+        raise InputError(
+            "calibration needs classes and their probabilities, but this target holds numbers: give classes"
+        )
     cells = _cells_of(data, *_confidence_and_hits(predictions_for(data, target), target), int(bins))
     observed = cells.calibration_error()
     low, centre, high = _error_interval(cells, observed)

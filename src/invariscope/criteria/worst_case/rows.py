@@ -83,7 +83,7 @@ def _matrix(Z: Any) -> tuple[Array, tuple[str, ...], tuple[int, ...]]:
         matrix, columns = matrix_of(np.asarray(Z).reshape(shape[0], -1) if shape else Z)
         shape = shape or matrix.shape
     if 0 in shape:
-        raise InputError(f"Z is empty: it has shape {shape}")
+        raise InputError(f"Z is empty: it has shape {shape}, give at least one row and one column")
     return matrix, columns, shape
 
 

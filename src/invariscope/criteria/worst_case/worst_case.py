@@ -123,7 +123,9 @@ def worst_case(
         target = rows.target(task, torch_heads().outputs_of(head, rows.Z), classes)
         return _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
     if rows.Z.shape[1:] != (head.n_features,):
-        raise InputError(f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns")
+        raise InputError(
+            f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns: give those it was fitted on"
+        )
     target = rows.target(task, head.n_outputs, classes)
     with one_blas_thread():
         result = _solved(head, rows, target, losses_for(names, target), radii, relative, n_boot, rng)
@@ -236,7 +238,7 @@ def _searched(
     if radii is None and not (math.isfinite(unit) and unit > 0):
         raise InputError(
             "rows that could be made wrong are wrong already, so there is no unit of distance to choose radii by: give "
-            "radii to worst_case, in the units of Z"
+            "rows of which some are right, or radii to worst_case, in the units of Z"
         )
     wanted = radii_of(radii, relative, unit)
     at, results = _with_half(wanted, unit), []

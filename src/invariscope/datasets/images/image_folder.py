@@ -100,7 +100,9 @@ def image_folder(
         decoded = pool.map(decode, (one.path for one in listed))
         images, damaged = _filled(X, listed, _with_bar(decoded, len(listed), progress), skip=errors == "skip")
     if not images:
-        raise InputError(f"none of the {len(damaged)} images below {root} can be read, {damaged[0].path} for one")
+        raise InputError(
+            f"none of the {len(damaged)} images below {root} can be read, {damaged[0].path} for one: mend them"
+        )
     # in place: X may be most of the memory there is, and its first rows are all that is needed
     X = X[: len(images)]
     X /= 255
@@ -232,7 +234,7 @@ def _what_is_there(root: Path) -> str:
     below = (path.relative_to(root) for path in sorted(root.rglob("*")) if path.suffix.lower() in _ENDINGS)
     first = next((path for path in below if not any(name.startswith(".") for name in path.parts)), None)
     if first is None:
-        return f"{message}: there are no images in it at all"
+        return f"{message}: there are no images in it at all, name another folder"
     if len(first.parts) > 3:
         return f"{message}: {first} lies deeper. Pass {root / first.parents[2]}, or move its class up to its domain"
     return f"{message}: {first} lies higher up. Pass the folder above the domains, or add the missing level"

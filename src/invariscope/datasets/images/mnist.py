@@ -210,7 +210,10 @@ def _from_files(files: tuple[DataFile, ...], what: str) -> GrayImages:
         pixels.append(read_idx(images.path, 3))
         labels.append(read_idx(digits.path, 1))
         if len(pixels[-1]) != len(labels[-1]):
-            raise InputError(f"{images.path} has {len(pixels[-1])} images but {digits.path} {len(labels[-1])} labels")
+            raise InputError(
+                f"{images.path} has {len(pixels[-1])} images but {digits.path} {len(labels[-1])} labels: replace both "
+                "by the originals"
+            )
     source = located[0].source
     return GrayImages(
         np.concatenate(pixels),

@@ -77,7 +77,9 @@ def ladder(data: Synthetic, betas: Sequence[float] = BETAS) -> Ladder:
     [0.0, 0.07, 0.189]
     """
     if len(data.invariant) == len(data.columns):
-        raise InputError("every column of these data is invariant: a ladder needs columns that are not")
+        raise InputError(
+            "every column of these data is invariant: a ladder needs some that are not, choose data with such columns"
+        )
     if np.ndim(data.y) != 1 or np.asarray(data.y).dtype.kind != "f":
         raise InputError("a ladder needs one number per row as the target: for bayesian_network, pass component=0")
     steps = np.asarray(betas, dtype=np.float64)

@@ -63,7 +63,7 @@ def null_shifted(
     (0.0, [0.5, 1.0, 3.0])
     """
     if noise is not None and task != "regression":
-        raise InputError(f'noise cannot be set for task "{task}": only regression has a noise scale')
+        raise InputError(f'noise cannot be set for task "{task}": only regression has a noise scale, leave noise out')
     scales = np.geomspace(0.5, 2.0, environments) if noise is None else np.asarray(noise, dtype=np.float64)
     if scales.shape != (environments,) or not np.all(scales > 0):
         raise InputError(f"noise needs one positive number for each of the {environments} environments: got {noise}")

@@ -1,0 +1,205 @@
+"""Refusals of the criteria, but those of the worst case, which has a module of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import invariscope as iv
+from invariscope.criteria.influence import influence_index as index_module
+from invariscope.rows.arrays import Array, Floats
+from tests.remedies.case import Case
+
+ROOM = ("criteria/dric", "criteria/influence", "criteria/predictions", "criteria/regret", "criteria/transport")
+ENV = np.repeat(["a", "b"], 40)
+Z = np.random.default_rng(0).normal(size=(80, 3))
+Y = Z[:, 0] + np.random.default_rng(1).normal(size=80)
+CLASS = np.where(Y > 0, "yes", "no")
+RISK = 1 / (1 + np.exp(-Z[:, 0]))
+BASE = 0.5 * Y
+TWO = np.column_stack([Y, Z[:, 1] + 0.1 * Y])
+WEIGHT = np.full(80, 1.5)
+EARLY = np.arange(80) % 40 < 20
+ALTERNATE = (np.arange(80) % 2).astype(float)
+
+
+def without(values: Floats, row: int = 5) -> Floats:
+    """The values with a gap."""
+    return np.where(np.arange(len(values)) == row, np.nan, values)
+
+
+def dric(predictions: Any = Y, X: Any = Z, env: Any = ENV, **options: Any) -> Any:
+    return iv.dric(predictions, X, env, **{"baseline": BASE, "n_boot": 0, **options})
+
+
+def index(Z: Any = Z, y: Any = Y, env: Any = ENV, **options: Any) -> Any:
+    return iv.influence_index(Z, y, env, **{"n_boot": 99, **options})
+
+
+def index_of(rows: Array, **options: Any) -> Any:
+    """Of some rows alone, as one does who drops the others."""
+    return index(Z[rows], Y[rows], ENV[rows], **options)
+
+
+def wide(**options: Any) -> Any:
+    """The index of a head on more columns than a whole Hessian is computed for (a small number here)."""
+    limit, index_module.LARGEST_DENSE = index_module.LARGEST_DENSE, 2
+    try:
+        return index(penalty="irm", penalty_weight=1.0, **options)
+    finally:
+        index_module.LARGEST_DENSE = limit
+
+
+def module(inputs: int = 3, outputs: int = 1) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(inputs, 4), torch.nn.Tanh(), torch.nn.Linear(4, outputs))
+
+
+def frozen(module: torch.nn.Module) -> torch.nn.Module:
+    return module.requires_grad_(False)
+
+
+def big_module(**options: Any) -> Any:
+    from invariscope.criteria.influence import torch_network
+
+    limit, torch_network.LARGEST_DENSE = torch_network.LARGEST_DENSE, 2
+    try:
+        return index(head=module(), n_boot=0, **options)
+    finally:
+        torch_network.LARGEST_DENSE = limit
+
+
+def at_a_saddle(**options: Any) -> Any:
+    """Of a network far from its minimum, where no second damping is tried."""
+    from invariscope.criteria.influence import torch_network
+
+    attempts, torch_network.ATTEMPTS = torch_network.ATTEMPTS, 1
+    try:
+        return index(y=-50 * Y, head=module(), n_boot=0, solver="cg", **options)
+    finally:
+        torch_network.ATTEMPTS = attempts
+
+
+SATURATED = iv.LinearHead([[1e4, 0.0, 0.0]], 1e5)
+
+CASES = [
+    # --- regret ---
+    Case("Use fewer columns", lambda: iv.regret(np.tile(Z, 14) + np.eye(80, 42), Y, ENV), lambda: iv.regret(Z, Y, ENV)),
+    # --- dric ---
+    Case("give the same", lambda: dric(TWO), lambda: dric(TWO, baseline=0.5 * TWO)),
+    Case(
+        "give ratios from elsewhere as a pair",
+        lambda: dric(representation=Z[:, :1], ratio=iv.density_ratio(Z, ENV)),
+        lambda: dric(representation=Z[:, :1], ratio=(iv.density_ratio(Z[:, :1], ENV), iv.density_ratio(Z, ENV))),
+    ),
+    Case("give one for every row", lambda: dric(representation=Z[:50]), lambda: dric(representation=Z)),
+    Case('give "auto", 0, or a whole number', lambda: dric(n_boot=3), lambda: dric(n_boot=0)),
+    Case("drop those rows or fill them in", lambda: dric(y=without(Y)), lambda: dric(y=np.nan_to_num(without(Y)))),
+    Case("give one column per class", lambda: dric(y=np.resize(["u", "v", "w"], 80)), lambda: dric(y=CLASS)),
+    # --- criteria of predictions ---
+    Case(
+        "a whole number of 1 or more",
+        lambda: iv.calibration_variance(RISK, CLASS, ENV, bins=0),
+        lambda: iv.calibration_variance(RISK, CLASS, ENV, bins=10),
+    ),
+    Case(
+        "give classes",
+        lambda: iv.calibration_variance(RISK, Y, ENV),
+        lambda: iv.calibration_variance(RISK, CLASS, ENV),
+    ),
+    Case(
+        'use "square" or "split"',
+        lambda: iv.irm_penalty(Y, Y, ENV, form="cube"),
+        lambda: iv.irm_penalty(Y, Y, ENV, form="split"),
+    ),
+    Case(
+        'use "auto", "squared"',
+        lambda: iv.risk_variance(BASE, Y, ENV, loss="mse"),
+        lambda: iv.risk_variance(BASE, Y, ENV, loss="squared"),
+    ),
+    Case(
+        'use "squared" or "absolute"',
+        lambda: iv.risk_variance(BASE, Y, ENV, loss="log_loss"),
+        lambda: iv.risk_variance(BASE, Y, ENV, loss="absolute"),
+    ),
+    Case("in other units", lambda: iv.risk_variance(1e170 * BASE, Y, ENV), lambda: iv.risk_variance(BASE, Y, ENV)),
+    # --- influence index ---
+    Case("use auto,", lambda: index(solver="lu"), lambda: index(solver="auto")),
+    Case('or use "dense" or "kronecker"', lambda: index(solver="cg"), lambda: index(solver="dense")),
+    Case("project the representation to fewer columns", wide, lambda: wide(solver="dense")),
+    Case(
+        "give a LinearHead, or a torch module",
+        lambda: index(head=np.ones(3)),
+        lambda: index(head=iv.LinearHead(np.ones(3), 0.0)),
+    ),
+    Case(
+        'use "autograd" or "cg"',
+        lambda: index(head=module(), solver="dense", n_boot=0),
+        lambda: index(head=module(), solver="autograd"),
+    ),
+    Case(
+        "use exact=False",
+        lambda: index(weight=WEIGHT, penalty="irm", penalty_weight=1.0, exact=True),
+        lambda: index(weight=WEIGHT, penalty="irm", penalty_weight=1.0, exact=False),
+    ),
+    Case(
+        "give the columns it was fitted on",
+        lambda: index(head=iv.LinearHead(np.ones(2), 0.0)),
+        lambda: index(Z[:, :2], head=iv.LinearHead(np.ones(2), 0.0)),
+    ),
+    Case(
+        "give a head with as many",
+        lambda: index(y=TWO, head=iv.LinearHead(np.ones((3, 3)), np.zeros(3))),
+        lambda: index(y=TWO, head=iv.LinearHead(np.ones((2, 3)), np.zeros(2))),
+    ),
+    Case('at least 0, or "auto"', lambda: index(damping=-1.0), lambda: index(damping="auto")),
+    Case(
+        "a less extreme head",
+        lambda: index(y=CLASS, head=SATURATED),
+        lambda: index(y=CLASS, head=iv.LinearHead(SATURATED.weight / 1e4, SATURATED.bias / 1e5)),
+    ),
+    Case(
+        "give a number of at least 0",
+        lambda: index(penalty="irm", penalty_weight=-1.0),
+        lambda: index(penalty="irm", penalty_weight=1.0),
+    ),
+    Case(
+        "but there is no penalty: say",
+        lambda: index(penalty_weight=1.0),
+        lambda: index(penalty="vrex", penalty_weight=1.0),
+    ),
+    Case(
+        "or None", lambda: index(penalty="rex", penalty_weight=1.0), lambda: index(penalty="vrex", penalty_weight=1.0)
+    ),
+    Case(
+        'use penalty="irm"',
+        lambda: index(weight=1.5 * ALTERNATE, penalty="irm_split", penalty_weight=1.0),
+        lambda: index(weight=1.5 * ALTERNATE, penalty="irm", penalty_weight=1.0),
+    ),
+    Case(
+        "pass Z, y and env by themselves",
+        lambda: index(iv.Environments(Z, None, ENV), TWO, None),
+        lambda: index(Z, TWO, ENV),
+    ),
+    Case("drop those rows or fill them in", lambda: index(y=np.column_stack([Y, without(Y)])), lambda: index(y=TWO)),
+    Case("leave it out", lambda: index(y=np.column_stack([TWO, np.ones(80)])), lambda: index(y=TWO)),
+    Case("give one value per row", lambda: index(y=TWO[:70]), lambda: index(y=TWO)),
+    Case(
+        "give a head that reads as many", lambda: index(head=module(inputs=2), n_boot=0), lambda: index(head=module())
+    ),
+    Case("leave some of them trainable", lambda: index(head=frozen(module())), lambda: index(head=module())),
+    Case(
+        "give a head with as many",
+        lambda: index(y=TWO, head=module(outputs=3)),
+        lambda: index(y=TWO, head=module(outputs=2)),
+    ),
+    Case(
+        "repeat rows, or leave the weights out",
+        lambda: index(head=module(), weight=WEIGHT, penalty="irm", penalty_weight=1.0),
+        lambda: index(head=module(), penalty="irm", penalty_weight=1.0, n_boot=0),
+    ),
+    Case('or use solver="cg"', lambda: big_module(solver="autograd"), lambda: big_module(solver="cg", damping=10.0)),
+    Case("or give damping=", at_a_saddle, lambda: at_a_saddle(damping=1e6)),
+]
