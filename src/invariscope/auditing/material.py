@@ -21,12 +21,12 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.adapters import split
-from invariscope.models.outputs import comes_from, numbered, own_names
+from invariscope.models.outputs import numbered, own_names
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.tables import matrix_of
+from invariscope.rows.tables import comes_from, matrix_of, plain
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
@@ -129,7 +129,7 @@ def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     The influence index depends on units, and mixed ones hide columns.
     """
     values = np.asarray(Z, dtype=np.float64)
-    share = None if weight is None else np.asarray(weight, dtype=np.float64)
+    share = None if weight is None else np.asarray(plain(weight), dtype=np.float64)
     if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
         share = None  # refused, with its reason, when rows are grouped
     with np.errstate(invalid="ignore", over="ignore"):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from invariscope.errors import InputError
-from invariscope.models.outputs import comes_from
 from invariscope.models.sklearn_models import split_estimator, split_predictor
 from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.trained_with import TrainedNetwork
+from invariscope.rows.tables import comes_from
 
 
 def split(

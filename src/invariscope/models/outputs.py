@@ -9,7 +9,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.tables import matrix_of
+from invariscope.rows.tables import comes_from, matrix_of, plain
 
 Names = tuple[str, ...]
 
@@ -19,7 +19,7 @@ SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or writte
 
 def as_array(values: Any) -> Array:
     """A numpy array; sparse matrices become dense."""
-    return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else plain(values))
 
 
 def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
@@ -138,11 +138,6 @@ def _refuse_bad_sums(probabilities: Floats) -> None:
             f"the probabilities of {int(bad.sum())} rows do not sum to 1 (sums range from {sums.min():.4g} to "
             f"{sums.max():.4g}): give one column per class, every row summing to 1"
         )
-
-
-def comes_from(thing: Any, package: str) -> bool:
-    """Whether its class, or one that class is made from, is a package's; the package itself is not imported."""
-    return any(ancestor.__module__.partition(".")[0] == package for ancestor in type(thing).__mro__)
 
 
 def numbered(prefix: str, count: int) -> Names:

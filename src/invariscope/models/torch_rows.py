@@ -24,7 +24,7 @@ from torch.utils.data import (
 from invariscope.errors import InputError
 from invariscope.models.outputs import as_array, own_names
 from invariscope.rows.arrays import Array
-from invariscope.rows.tables import matrix_of
+from invariscope.rows.tables import matrix_of, plain
 
 Batch = tuple[Tensor, Any, Any]
 
@@ -45,7 +45,7 @@ def in_memory(X: Any, y: Any = None, env: Any = None) -> tuple[Any, Any, Any]:
             inputs, targets, environments = zip(*batches_of_loader(X), strict=True)
         X = _joined(inputs)
         y, env = (_joined(own) if given is None else given for given, own in ((y, targets), (env, environments)))
-    return _plain(X), _plain(y), _plain(env)
+    return plain(X), plain(y), plain(env)
 
 
 def batches(X: Any, size: int, dtype: torch.dtype, device: torch.device, codes: bool) -> Iterator[Tensor]:
@@ -153,21 +153,13 @@ def _parts(batch: Any) -> Batch:
 def _joined(parts: Sequence[Any]) -> Any:
     if any(part is None for part in parts):
         return None
-    arrays = [np.asarray(_plain(part)) for part in parts]
+    arrays = [np.asarray(plain(part)) for part in parts]
     if any(array.dtype.kind in "US" for array in arrays):
         arrays = [array.astype(object) for array in arrays]
     try:
         return np.concatenate(arrays)
     except ValueError as error:
         raise InputError(f"the loader's batches do not fit each other: {error}") from error
-
-
-def _plain(values: Any) -> Any:
-    """A tensor as an array; anything else as it is."""
-    if not isinstance(values, Tensor):
-        return values
-    values = values.detach().cpu().as_subclass(Tensor)
-    return (values.float() if values.dtype is torch.bfloat16 else values).numpy()
 
 
 def _array_of_rows(X: Any) -> Array:
