@@ -233,6 +233,12 @@ def test_probabilities_of_a_top_that_nobody_knows_are_seen(X: Any) -> None:
     pair = split((module[0], module[1]))
     assert pair.head is None  # a subclass may do anything
     np.testing.assert_allclose(pair.predict(X), module(torch.tensor(X)).detach().numpy(), rtol=1e-4)
+    module[1].weight.data *= 5
+    module.bfloat16()  # their sums are rounded
+    expected = module(torch.tensor(X).bfloat16()).detach().double()
+    assert float((expected.sum(1) - 1).abs().max()) > 1e-3
+    found = split((module[0], module[1])).predict(X)
+    np.testing.assert_allclose(found, expected / expected.sum(1, keepdim=True), rtol=1e-5)
 
 
 def test_a_last_layer_that_was_not_defined_last(X: Any) -> None:

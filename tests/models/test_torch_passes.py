@@ -55,7 +55,7 @@ def test_rows_may_come_in_any_form(X: Any) -> None:
         assert type(halves.predict(rows)) is np.ndarray
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_the_modules_precision_is_used(dtype: torch.dtype, X: Any) -> None:
     module = three().to(dtype)
     found = split(module).represent(X.astype(np.float64))

@@ -106,7 +106,8 @@ def _table(values: Any, rows: int) -> Tensor:
 
 
 def unlinked(values: Tensor, link: str) -> Tensor:
-    """Probabilities back to logits; log-probabilities are logits already."""
+    """Probabilities back to logits, in single precision at least; log-probabilities are logits already."""
+    values = values.float() if values.element_size() < 4 else values
     if link == "softmax":
         return values.clamp_min(torch.finfo(values.dtype).tiny).log()
     if link == "sigmoid":
@@ -269,7 +270,8 @@ def listed(module: nn.Module, most: int = 8) -> str:
 def _sum_to_one(values: Tensor) -> bool:
     if values.shape[1] == 1 or bool((values < 0).any()):
         return False
-    return bool(((values.sum(1) - 1).abs() < 1e-3).all())
+    rounded = 1e-2 if values.element_size() < 4 else 1e-3
+    return bool(((values.double().sum(1) - 1).abs() < rounded).all())
 
 
 def _first_layer(module: nn.Module, inputs: Tensor) -> str:
