@@ -38,6 +38,7 @@ def audit(
     weight: Any = None,
     margin: float = MARGIN,
     alpha: float = ALPHA,
+    env_column: int | str | None = None,
     target_name: str | None = None,
     env_name: str | None = None,
 ) -> Audit:
@@ -92,6 +93,7 @@ def audit(
             baseline=baseline,
             task=task,
             weight=weight,
+            env_column=env_column,
             target_name=target_name,
             env_name=env_name,
             needs={need for criterion in chosen for need in criterion.needs},

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.models.inputs import holds_torch
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.tables import comes_from, matrix_of, plain
+from invariscope.rows.tables import matrix_of, plain
 
 Names = tuple[str, ...]
 
@@ -34,8 +35,8 @@ def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
 
 
 def row_count(X: Any) -> int | None:
-    """How many rows X has; ``None`` for a loader, which counts batches: only reading it tells its rows."""
-    if comes_from(X, "torch") and not hasattr(X, "shape"):
+    """How many rows X has; ``None`` for loaders, which count batches: only reading them tells their rows."""
+    if isinstance(X, Mapping) or (holds_torch(X) and not hasattr(X, "shape")):
         return None
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 

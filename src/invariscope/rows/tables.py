@@ -130,6 +130,8 @@ def _as_array(values: Any, what: str) -> Array:
         array = np.asarray(values)
         if array.dtype.kind in "US" and isinstance(values, list | tuple):
             array = np.asarray(values, dtype=object)
+    except InputError:  # an object that says itself why it is no table
+        raise
     except ValueError as error:
         raise InputError(f"{what} cannot be read as a table: its rows differ in length") from error
     return _blanked(array, np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else array
