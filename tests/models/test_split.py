@@ -186,7 +186,7 @@ def test_what_cannot_be_split(model: Any, message: str) -> None:
         split(model)
 
 
-@pytest.mark.parametrize("setting", ["layer", "task", "classes", "batch_size", "device"])
+@pytest.mark.parametrize("setting", ["layer", "task", "classes", "batch_size", "device", "inputs", "output"])
 def test_settings_for_networks_are_refused_for_other_models(setting: str) -> None:
     with pytest.raises(InputError, match=f"{setting}= is for torch modules, and a function is none"):
         split(lambda X: X, **{setting: "x"})  # type: ignore[arg-type]

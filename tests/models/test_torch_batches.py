@@ -201,7 +201,7 @@ def test_the_target_may_be_named(rows: Any) -> None:
     assert list(found.parts) == ["x"]
     pairs = DataLoader([(X[i], {"dose": y[i], "age": 0}, 0) for i in range(N)], 7)
     with pytest.raises(
-        InputError, match="^the targets of a batch are a dict of dose and age: target_name='dose' takes"
+        InputError, match=r"^the targets of a batch are a dict of dose and age: target_name='dose' takes"
     ):
         in_memory(pairs)
     np.testing.assert_array_equal(in_memory(pairs, target="dose")[1], y)
@@ -213,14 +213,14 @@ def test_the_target_may_be_named(rows: Any) -> None:
         (
             ("x", "diagnosis", "env"),
             {},
-            "the batches are dicts of x, diagnosis and env, and none of them is called label, labels, target, targets or "
-            r"y: say with target_name=\.\.\. which entry is the target, or pass y, one value per row",
+            "the batches are dicts of x, diagnosis and env, and none of them is called label, labels, target, targets "
+            r"or y: say with target_name=\.\.\. which entry is the target, or pass y, one value per row",
         ),
         (
             ("x", "label", "site"),
             {},
-            "the batches are dicts of x, label and site, and none of them is called env, environment or domain: say with "
-            r"env_column=\.\.\. which entry is the environment, or pass env, one label per row",
+            "the batches are dicts of x, label and site, and none of them is called env, environment or domain: say "
+            r"with env_column=\.\.\. which entry is the environment, or pass env, one label per row",
         ),
         (
             ("x", "label", "site"),
@@ -271,7 +271,7 @@ def test_batches_that_differ_in_their_entries() -> None:
         more = {"b": torch.ones(2)} if items[0] else {}
         return {"a": torch.ones(2), "c": torch.ones(2), "y": torch.ones(2), "env": torch.ones(2), **more}
 
-    with pytest.raises(InputError, match="batches do not fit each other: only some of them hold a and c$"):
+    with pytest.raises(InputError, match=r"batches do not fit each other: only some of them hold a and c$"):
         in_memory(DataLoader(range(4), 2, collate_fn=uneven))
     with pytest.raises(
         InputError, match=r'inputs differ in their numbers of rows \("a" 2, "b" 3\): they must be about'

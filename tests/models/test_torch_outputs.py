@@ -1,4 +1,4 @@
-"""What networks give: dicts, tuples and objects; which of several outputs are the predictions, and when nobody knows."""
+"""What networks give: dicts, tuples and objects; which of several are the predictions, and when nobody knows."""
 
 from __future__ import annotations
 
@@ -63,13 +63,17 @@ class Slots:
         self.logits = logits
 
 
-Pair = namedtuple("Pair", "features logits")  # noqa: PYI024
+Pair = namedtuple("Pair", "features logits")
 
 KNOWN: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "dict with logits": lambda s, z: {"features": z, "logits": s},
     "dict with logits and probabilities": lambda s, z: {"probabilities": s.softmax(1), "logits": s},
     "dict with a prediction": lambda s, z: {"hidden": z, "prediction": s},
-    "dict of one table": lambda s, z: {"loss": s.sum(), "out": s, "attention": z[:, :, None, None].expand(-1, -1, 2, 2)},
+    "dict of one table": lambda s, z: {
+        "loss": s.sum(),
+        "out": s,
+        "attention": z[:, :, None, None].expand(-1, -1, 2, 2),
+    },
     "model output": lambda s, z: ModelOutput(logits=s, hidden_states=z),
     "dataclass": lambda s, z: Prediction(s, z),
     "object": lambda s, z: SimpleNamespace(loss=None, logits=s, hidden_states=(z, z)),
@@ -159,7 +163,20 @@ def test_ambiguous_outputs_are_refused_and_the_remedy_works(
         halves = split(module, output=name, rows=X)
         np.testing.assert_allclose(halves.predict(X), layer(features).softmax(1).detach(), rtol=1e-5)
         np.testing.assert_array_equal(halves.head.weight, layer.weight.detach())
-    with pytest.raises(InputError, match=f"^the module gives no output 'other': it gives {names[0]!r} and {names[1]!r}$"):
+        again = split(split(module, output=name), rows=X)  # as an audit does: the order of definitions misleads
+        np.testing.assert_array_equal(again.represent(X), halves.represent(X))
+        np.testing.assert_array_equal(again.head.weight, layer.weight.detach())
+        said = split(split(module, output=name).by_predictions(), rows=X)
+        np.testing.assert_array_equal(said.predict(X), halves.predict(X))
+    remedy = rf'layer "two" is not the last step of TwoHeads: iv.split\(model, layer="one", output={names[0]!r}\)'
+    with pytest.raises(InputError, match=f"^{remedy} takes the one that is$"):
+        split(module, output=names[0]).represent(X)
+    np.testing.assert_array_equal(
+        split(module, layer="one", output=names[0]).represent(X), split(module, output=names[0], rows=X).represent(X)
+    )
+    with pytest.raises(
+        InputError, match=f"^the module gives no output 'other': it gives {names[0]!r} and {names[1]!r}$"
+    ):
         split(module, output="other", rows=X)
 
 
@@ -183,7 +200,10 @@ def test_a_head_that_gives_a_dict(X: Any) -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (None, "the module gives a NoneType without a tensor of a row per example: wrap it in a module that gives logits"),
+        (
+            None,
+            "the module gives a NoneType without a tensor of a row per example: wrap it in a module that gives logits",
+        ),
         (("text", torch.ones(4, 3)), "the module gives a tuple without a tensor of a row per example: wrap it"),
         ({"logits": torch.ones(5, 7, 3)}, r"the module gives outputs of shape \(5, 7, 3\) for 5 rows: one number, or"),
         ({"logits": torch.ones(4, 3)}, r"the module gives outputs of shape \(4, 3\) for 5 rows: give one each"),

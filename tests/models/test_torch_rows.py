@@ -257,7 +257,7 @@ def test_what_is_given_counts_more_than_whose_loader_it_is(rows: Any) -> None:
 
 def test_what_is_no_loader_for_every_environment(rows: Any) -> None:
     X, y, _ = rows
-    one, other = in_two(X, y)
+    one, _ = in_two(X, y)
     message = (
         r"X is a {} of loaders in which there is a Tensor: give a loader or a data set, such as TensorDataset\(x, y\), "
         "for every environment"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from invariscope.errors import InputError
@@ -88,7 +89,7 @@ def split(
     if is_network(model):
         from invariscope.models.torch_models import split_module  # here: torch is an extra
 
-        return split_module(model, rows=rows, **settings)
+        return split_module(model, rows=rows, again=partial(_with_rows, model, settings), **settings)
     if is_network(getattr(model, "__self__", None)):
         from invariscope.models.torch_models import split_method
 
@@ -96,7 +97,7 @@ def split(
     if settings:
         raise InputError(f"{next(iter(settings))}= is for torch modules, and a {kind} is none: leave it out")
     if isinstance(model, Split):
-        return model
+        return model.for_rows(rows)
     if comes_from(model, "sklearn") and hasattr(model, "get_params"):
         return split_estimator(model)
     if hasattr(model, "predict_proba") or hasattr(model, "predict"):
@@ -104,6 +105,10 @@ def split(
     if callable(model):
         return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
     raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
+
+
+def _with_rows(model: Any, settings: dict[str, Any], rows: Any) -> Split:
+    return split(model, rows=rows, **settings)
 
 
 def is_network(model: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -71,8 +71,11 @@ def split_module(
     inputs: Any = None,
     output: Any = None,
     rows: Any = None,
+    again: Callable[[Any], Split] | None = None,
 ) -> Split:
     """Cut a torch module before its last step; :func:`invariscope.split` says where.
+
+    ``again`` does the same for rows, where there are none yet.
 
     >>> split_module(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)))
     <Split Sequential: what its last linear layer "2" reads; LinearHead(2 outputs, 8 features)>
@@ -93,7 +96,8 @@ def split_module(
     labels = _classes(classes, task, outputs)
     kind = "network" if isinstance(module, Halves) else type(module).__name__
     trained = trained_with(model.objective) if _is_trained(model) else None
-    return _split(Meaning(passes, task, labels, outputs, layer or passes.network.layer, trained), kind)
+    meaning = Meaning(passes, task, labels, outputs, layer or passes.network.layer, trained)
+    return _split(meaning, kind, None if layer is not None or rows is not None else again)
 
 
 def split_method(method: Any, *, layer: str | None = None, rows: Any = None, **settings: Any) -> Split:
@@ -150,7 +154,7 @@ def _passes(module: nn.Module, batch_size: Any, call: Call) -> Passes:
     return Passes(Logits(module, "", final=False, call=call), batch_size, device, dtype or torch.get_default_dtype())
 
 
-def _split(meaning: Meaning, kind: str) -> Split:
+def _split(meaning: Meaning, kind: str, of_rows: Callable[[Any], Split] | None = None) -> Split:
     network = meaning.passes.network
     head, top = _head(network, meaning.outputs), network.top if network.final else None
     if not meaning.layer:
@@ -172,6 +176,7 @@ def _split(meaning: Meaning, kind: str) -> Split:
         network=network,
         trained_with=meaning.trained,
         of_task=partial(_of_task, meaning, kind),
+        of_rows=of_rows,
     )
 
 

@@ -210,8 +210,9 @@ class Passes:
     def _not_last(self, inputs: Inputs) -> InputError:
         module, layer = self.network.module, self.network.layer
         other = self._last_among(linear_layers(module), inputs)
+        output = "" if self.network.call.output is None else f", output={self.network.call.output!r}"
         remedy = (
-            f'iv.split(model, layer="{other}") takes the one that is'
+            f'iv.split(model, layer="{other}"{output}) takes the one that is'
             if other is not None
             else f"name the layer whose inputs are the representation, iv.split(model, layer=...): {listed(module)}"
         )
