@@ -181,6 +181,7 @@ def test_the_environment_of_a_dict_may_stand_in_any_entry(rows: Any) -> None:
         ({"site": metadata[:, 0]}, "site", "site"),
         ({"metadata": metadata}, 0, None),
         ({"meta": lambda i: {"site": metadata[i, 0]}}, "site", "site"),
+        ({"metadata": metadata, "domain": y}, 0, None),
         ({"environment": metadata[:, 0], "site": y}, None, "environment"),
     ):
         found, _, env = in_memory(as_dicts(x=X, y=y, **columns), env_column=column)
