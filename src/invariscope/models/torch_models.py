@@ -103,11 +103,8 @@ def split_module(
 def split_method(method: Any, *, layer: str | None = None, rows: Any = None, **settings: Any) -> Split:
     """A bound method of a torch module: ``forward`` is the module itself, any other a function of tensors.
 
-    >>> class Network(nn.Linear):
-    ...     def predict_proba(self, x):
-    ...         return self(x).softmax(dim=1)
-    >>> split_method(Network(3, 2).predict_proba)
-    <Split Network.predict_proba: its predictions; no linear head>
+    >>> split_method(nn.Linear(3, 2).extra_repr)
+    <Split Linear.extra_repr: its predictions; no linear head>
     """
     name = method.__name__
     if name in FORWARD_NAMES:
@@ -131,9 +128,8 @@ def _split_answers(
 ) -> Split:
     module = _on(_unwrapped(model), device)
     passes = _passes(module, batch_size, Call.of(inputs, output, method=name))
-    return Split(
-        predict=passes.answers, name=f"{type(module).__name__}.{name}: its predictions", task=task, classes=classes
-    )
+    described = f"{type(module).__name__}.{name}: its predictions"
+    return Split(predict=passes.answers, name=described, task=task, classes=classes)
 
 
 def _tried(passes: Passes, module: nn.Module, layer: str | None, rows: Any) -> tuple[Passes, int | None, str]:
