@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,36 @@ class Network(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.fc(self.body(x.float()))
 
+    def predict_proba(self, x: torch.Tensor) -> torch.Tensor:
+        return self(x).softmax(dim=1)
+
+
+class Reader(nn.Module):
+    """Words → three classes, with the inputs and outputs that text models have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.classifier = nn.Embedding(9, 5), nn.Linear(5, 3)
+
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, labels: Any = None) -> SimpleNamespace:
+        return SimpleNamespace(logits=self.classifier((self.words(input_ids) * attention_mask[..., None]).mean(1)))
+
+
+class TwoTasks(nn.Module):
+    """Images → an age group and a sex."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.age, self.sex = (
+            nn.Sequential(nn.Flatten(), nn.Linear(9, 5), nn.ReLU()),
+            nn.Linear(5, 3),
+            nn.Linear(5, 2),
+        )
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        features = self.body(x)
+        return {"age": self.age(features), "sex": self.sex(features)}
+
 
 def examples(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -64,7 +95,26 @@ def presupposed(page: str, seed: int) -> dict[str, Any]:
     images = torch.randn(N, 1, 3, 3)
     codes = torch.tensor(np.repeat([0, 1, 2], N // 3))
     loader = DataLoader(TensorDataset(images, torch.tensor(y), codes), batch_size=40, shuffle=True)
-    return {"iv": iv, "network": Network(9), "images": images, "y": y, "env": env, "loader": loader}
+    photos, sketches = (TensorDataset(images[rows], torch.tensor(y[rows])) for rows in (slice(60), slice(60, None)))
+    metadata = torch.stack([codes, torch.arange(N)], dim=1)
+    texts: Any = [
+        {"input_ids": i % 5 + torch.arange(4), "attention_mask": torch.ones(4), "labels": y[i], "domain": env[i]}
+        for i in range(N)
+    ]
+    return {
+        "iv": iv,
+        "network": Network(9),
+        "reader": Reader(),
+        "two_tasks": TwoTasks(),
+        "images": images,
+        "y": y,
+        "env": env,
+        "loader": loader,
+        "photos": DataLoader(photos, batch_size=20, shuffle=True),
+        "sketches": DataLoader(sketches, batch_size=20, shuffle=True),
+        "wilds": DataLoader(TensorDataset(images, torch.tensor(y), metadata), batch_size=40),
+        "texts": DataLoader(texts, batch_size=40),
+    }
 
 
 def own_loop(network: Network) -> dict[str, Any]:

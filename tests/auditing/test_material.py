@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -133,12 +134,13 @@ def test_without_a_model_the_columns_are_judged_under_a_fitted_head(seed: int) -
 def test_weights_are_handed_on(seed: int) -> None:
     X, y, env, _ = table(seed)
     weight = np.random.default_rng(seed).integers(1, 4, N)
-    material = material_of(None, X, y, env, weight=weight)
     expected = LinearRegression().fit(X, y, sample_weight=weight).predict(X)
-    np.testing.assert_allclose(have(material.predictions).values, expected, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(have(material.baseline), expected, rtol=1e-6, atol=1e-8)
-    for data in (material.representation, have(material.predictions).rows, have(material.inputs)):
-        np.testing.assert_array_equal(data.rows, [weight[env == label].sum() for label in "abc"])
+    for given in (weight, torch.tensor(weight, dtype=torch.bfloat16, requires_grad=True)):
+        material = material_of(None, X, y, env, weight=given)
+        np.testing.assert_allclose(have(material.predictions).values, expected, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(have(material.baseline), expected, rtol=1e-6, atol=1e-8)
+        for data in (material.representation, have(material.predictions).rows, have(material.inputs)):
+            np.testing.assert_array_equal(data.rows, [weight[env == label].sum() for label in "abc"])
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,16 @@ def data(seed: int) -> Data:
 LONG: dict[str, Any] = {"steps": 700, "learning_rate": 0.05}
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tensors_of_16_bits_are_trained_on(dtype: torch.dtype, data: Data) -> None:
+    X = torch.tensor(data.X, dtype=dtype, requires_grad=True)
+    y, env = torch.tensor(data.y, dtype=dtype, requires_grad=True), torch.tensor(data.env == "north")
+    rounded = X.detach().double().numpy(), y.detach().double().numpy()
+    one = InvariantRegressor("erm", steps=5).fit(X, y, env=env)
+    other = InvariantRegressor("erm", steps=5).fit(*rounded, env=data.env == "north")
+    np.testing.assert_allclose(one.predict(X), other.predict(rounded[0]), rtol=1e-5, atol=1e-6)
+
+
 # --- what are classes -----------------------------------------------------------------------------------------------
 def test_classes_keep_the_type_they_came_in(data: Data) -> None:
     for given in (

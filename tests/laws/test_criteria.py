@@ -20,6 +20,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 from scipy.stats import ks_2samp
 
 import invariscope  # noqa: F401  (registers the criteria)
@@ -662,6 +663,7 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
     "polars": _as_polars,
     "pyarrow": _as_arrow,
     "lists": lambda values: values.tolist(),
+    "tensors": lambda values: values if values.dtype == object else torch.tensor(values, requires_grad=True),
 }
 
 

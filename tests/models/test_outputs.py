@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from invariscope.errors import InputError
 from invariscope.models.outputs import checked_predictions, prediction_columns
@@ -29,6 +30,20 @@ def test_rounding_around_zero_and_one_is_cut_off_and_no_more() -> None:
     np.testing.assert_array_equal(rounded, [[0.0, 1.0]])
     with pytest.raises(InputError, match=r"1 rows lie outside 0\.\.1 \(they range from -1e-05 to 1\)"):
         checked_predictions([[-1e-5, 1.0], [0.5, 0.5]], task="binary")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_probabilities_of_16_bits_are_summed_as_they_were_rounded(dtype: torch.dtype, seed: int) -> None:
+    torch.manual_seed(seed)
+    exact = torch.softmax(torch.randn(200, 3, dtype=torch.float64), dim=1)
+    short = exact.to(dtype).requires_grad_()
+    assert float((short.detach().double().sum(1) - 1).abs().max()) > 1e-4  # in single precision they would be refused
+    for values in (short, short.detach().float().numpy().astype(np.float16)):
+        found = checked_predictions(values, task="multiclass")
+        np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-15)
+        np.testing.assert_allclose(found, exact, rtol=6e-3)
+    with pytest.raises(InputError, match=r"1 rows do not sum to 1 \(sums range from 1 to 1.008\)"):
+        checked_predictions(torch.tensor([[0.5, 0.5078125], [0.5, 0.5]], dtype=torch.bfloat16))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.special import expit, softmax
 
 from invariscope.errors import InputError
@@ -186,7 +187,7 @@ def test_what_cannot_be_split(model: Any, message: str) -> None:
         split(model)
 
 
-@pytest.mark.parametrize("setting", ["layer", "task", "classes", "batch_size", "device"])
+@pytest.mark.parametrize("setting", ["layer", "task", "classes", "batch_size", "device", "inputs", "output"])
 def test_settings_for_networks_are_refused_for_other_models(setting: str) -> None:
     with pytest.raises(InputError, match=f"{setting}= is for torch modules, and a function is none"):
         split(lambda X: X, **{setting: "x"})  # type: ignore[arg-type]
@@ -237,6 +238,8 @@ def test_head_scores_and_probabilities(seed: int) -> None:
     assert np.abs(head.weight).min() > 0
     with pytest.raises(ValueError, match="read-only"):
         head.weight[0, 0] = 1.0
+    short = torch.tensor([[0.5, -2.0]], dtype=torch.bfloat16, requires_grad=True)
+    np.testing.assert_array_equal(LinearHead(short, short[:, 0]).scores(short), [[4.75]])
     sure = LinearHead([1.0], 0.0).probabilities([[800.0], [-800.0]])
     np.testing.assert_array_equal(sure, [[0.0, 1.0], [1.0, 0.0]])
 

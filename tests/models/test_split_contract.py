@@ -53,6 +53,13 @@ def by_hand(rows: Rows) -> Split:
     return Split(lambda X: np.asarray(X)[:, :2], head=head, task="classification", classes=(0, 1, 2))
 
 
+class Sayer(nn.Linear):
+    """A module with a method that predicts, as scikit-learn's models have."""
+
+    def predict_proba(self, x: torch.Tensor) -> torch.Tensor:
+        return self(x).softmax(dim=1)
+
+
 ADAPTERS: dict[str, tuple[str, Callable[[Rows], Any]]] = {
     "linear regression": ("regression", lambda r: LinearRegression().fit(r.X, r.y["regression"])),
     "pipeline": (
@@ -79,6 +86,10 @@ ADAPTERS: dict[str, tuple[str, Callable[[Rows], Any]]] = {
         lambda r: split(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)), layer="1", rows=r.X),
     ),
     "torch, its predictions": ("classification", lambda r: split(nn.Linear(3, 3)).by_predictions()),
+    "method of a torch module": (
+        "classification",
+        lambda r: split(Sayer(3, 3).double().predict_proba, task="classification", classes=(0, 1, 2)),
+    ),
     "by hand": ("classification", by_hand),
     "array": ("regression", lambda r: Split(predict=r.y["regression"], task="regression")),
     "function": ("regression", lambda r: lambda X: np.asarray(X)[:, 0]),

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
 
 import invariscope as iv
 from invariscope.errors import InputError
@@ -233,6 +234,12 @@ def test_probabilities_of_a_top_that_nobody_knows_are_seen(X: Any) -> None:
     pair = split((module[0], module[1]))
     assert pair.head is None  # a subclass may do anything
     np.testing.assert_allclose(pair.predict(X), module(torch.tensor(X)).detach().numpy(), rtol=1e-4)
+    module[1].weight.data *= 5
+    module.bfloat16()  # their sums are rounded
+    expected = module(torch.tensor(X).bfloat16()).detach().double()
+    assert float((expected.sum(1) - 1).abs().max()) > 1e-3
+    found = split((module[0], module[1])).predict(X)
+    np.testing.assert_allclose(found, expected / expected.sum(1, keepdim=True), rtol=1e-5)
 
 
 def test_a_last_layer_that_was_not_defined_last(X: Any) -> None:
@@ -250,6 +257,112 @@ def test_wrappers_for_speed_are_taken_off(X: Any) -> None:
     module = three()
     for wrapped in (nn.DataParallel(module), torch.compile(module, backend="eager")):
         np.testing.assert_array_equal(split(wrapped).represent(X), split(module).represent(X))
+
+
+# --- methods of modules -----------------------------------------------------------------------------------------------
+class Lit(nn.Module):
+    """As trainers want it: steps that take batches, and methods of its own that predict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.dropout = three(), nn.Dropout(0.5)
+        self.seen: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)  # type: ignore[no-any-return]
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return functional.cross_entropy(self(batch[0]), batch[1])
+
+    def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return self(batch)  # type: ignore[no-any-return]
+
+    def predict_proba(self, x: Tensor) -> Tensor:
+        assert type(x) is Tensor
+        assert not torch.is_grad_enabled()
+        assert not self.training
+        self.seen.append(len(x))
+        return self.dropout(self(x)).softmax(dim=1)  # type: ignore[no-any-return]
+
+    def first_score(self, x: Tensor) -> Any:
+        return self(x)[:, 0].numpy()
+
+    def everything(self, x: Tensor) -> dict[str, Tensor]:
+        return {"features": self.net[:-1](x), "probabilities": self.predict_proba(x)}
+
+
+def test_forward_is_the_module_itself(X: Any) -> None:
+    module = Lit()
+    expected = split(module)
+    for method in (module.forward, module.__call__):
+        found = split(method)
+        assert found.description == expected.description == 'Lit: what its last linear layer "net.4" reads'
+        np.testing.assert_array_equal(found.represent(X), expected.represent(X))
+        np.testing.assert_array_equal(split(method, layer="net.2", rows=X).represent(X)[:, :2].shape, (N, 2))
+
+
+def test_another_method_is_a_function_of_tensors(X: Any) -> None:
+    module = Lit().train()
+    halves = split(module.predict_proba, batch_size=10)
+    module.net.eval()
+    modes = [part.training for part in module.modules()]
+    expected = module.net(torch.tensor(X)).softmax(dim=1).detach()
+    for rows in (X, torch.tensor(X, requires_grad=True), torch.tensor(X, dtype=torch.bfloat16).float().bfloat16()):
+        np.testing.assert_allclose(halves.predict(rows), expected, rtol=2e-2 if rows is not X else 1e-5)
+    assert module.seen[:3] == [10, 10, 3]
+    assert [part.training for part in module.modules()] == modes
+    assert (halves.level, halves.head, halves.network) == ("prediction", None, None)
+    assert halves.description == "Lit.predict_proba: its predictions"
+    np.testing.assert_allclose(split(module.first_score).predict(X), module(torch.tensor(X))[:, 0].detach(), rtol=1e-5)
+    some = split(module.everything, output="probabilities")
+    np.testing.assert_allclose(some.predict(X), expected, rtol=1e-5)
+    named = split(module.predict_proba, classes=["a", "b", "c"], task="classification")
+    assert named.columns(X) == ('log-odds of "a" against "c"', 'log-odds of "b" against "c"')
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        (
+            "predict_step",
+            {},
+            r"Lit.predict_step cannot use rows of shape \(3,\): Lit.predict_step\(\) missing 1 required positional "
+            "argument: 'batch_idx'",
+        ),
+        (
+            "predict_proba",
+            {"layer": "net.4"},
+            "layer= is for modules, and predict_proba is a method, which is asked for its answers: the module itself, "
+            r"iv.split\(module, layer=...\), has layers",
+        ),
+        (
+            "everything",
+            {},
+            r"the module gives a dict of several tables \('features' with 5 columns and 'probabilities' with 3 "
+            r"columns\): iv.split\(model, output='features'\) takes that one for its predictions",
+        ),
+    ],
+)
+def test_methods_that_cannot_be_asked(method: str, settings: dict[str, Any], message: str, X: Any) -> None:
+    with pytest.raises(InputError, match=f"^{message}$"):
+        split(getattr(Lit(), method), **settings).predict(X)
+
+
+def test_audits_of_methods(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(150, D)).astype(np.float32), np.repeat([0, 1, 2], 50)
+    y = np.argmax(X + rng.gumbel(size=X.shape), axis=1)
+    module = Lit().eval()
+    settings: dict[str, Any] = {"criteria": ["regret", "risk_variance"], "n_boot": 99}
+    whole = iv.audit(module.forward, torch.tensor(X), y, env, **settings)
+    assert whole["regret"].value == iv.audit(module, X, y, env, **settings)["regret"].value
+    said = module(torch.tensor(X)).softmax(dim=1).detach().numpy()
+    by_hand = iv.audit(lambda rows: said, X, y, env, **settings)
+    for rows in (X, DataLoader(TensorDataset(torch.tensor(X)), batch_size=40, shuffle=True)):
+        found = iv.audit(module.predict_proba, rows, y, env, **settings)
+        for name, result in by_hand.results.items():
+            assert found[name].value == pytest.approx(result.value, rel=1e-5, abs=1e-9)
+        assert found.data.representation == "prediction level: Lit.predict_proba: its predictions"
 
 
 def test_a_split_of_predictions_alone(X: Any) -> None:

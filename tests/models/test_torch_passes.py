@@ -55,7 +55,7 @@ def test_rows_may_come_in_any_form(X: Any) -> None:
         assert type(halves.predict(rows)) is np.ndarray
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_the_modules_precision_is_used(dtype: torch.dtype, X: Any) -> None:
     module = three().to(dtype)
     found = split(module).represent(X.astype(np.float64))
@@ -240,7 +240,7 @@ def diverged() -> nn.Module:
         (Averages, {"rows": np.ones((2, D))}, r"Averages does not end with an nn.Linear: .* are fc, norm"),
         (Averages, {"layer": "fc"}, r'"fc" is not used when Averages predicts'),
         (lambda: Branches(link=lambda s: s**2), {}, r'"fc" is not the last step of Branches: name the layer'),
-        (Tuple, {}, r"the module gives a tuple, not a tensor of logits: wrap it"),
+        (Tuple, {}, r"the module gives a tuple of several tables \(0 with 3 columns and 1 with 3 columns\): iv.split"),
         (Twice, {"layer": "again"}, r'layer "again" is used 2 times in one pass'),
         (Sequences, {}, r"gives outputs of shape \(23, 3, 3\) for 23 rows"),
         (lambda: Branches(link=torch.sigmoid), {}, r"gives 3 sigmoids, so 3 targets: audit one target at a time"),

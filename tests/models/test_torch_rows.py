@@ -16,6 +16,7 @@ from torch.utils.data import (
     Dataset,
     IterableDataset,
     RandomSampler,
+    Subset,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
@@ -171,7 +172,11 @@ def test_tensors_become_arrays(rows: Any) -> None:
         ({"batch_sampler": [[0, 1], [2]]}, "list draws rows that cannot be put in order"),
         ({"collate_fn": lambda items: {"x": 1}}, r"batches are a dict: give x, \(x, y\) or \(x, y, env\)"),
         ({"collate_fn": lambda items: (1, 2)}, "batches are a tuple of 2 parts: give x"),
-        ({"collate_fn": lambda items: (torch.ones(2),) * 4}, "batches are a tuple of 4 parts: give x"),
+        (
+            {"collate_fn": lambda items: (torch.ones(2),) * 4},
+            r"^the batches have 2 parts behind \(x, y\): env_column=0 or 1 says which is the environment$",
+        ),
+        ({"collate_fn": lambda items: ()}, "batches are a tuple of 0 parts: give x"),
         ({"collate_fn": lambda items: (torch.ones(2, 1), torch.ones(3))}, "the loader gives 3 targets for 2 rows"),
     ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)),
@@ -194,6 +199,92 @@ def test_batch_samplers_of_torch_itself_are_read_in_order(rows: Any) -> None:
     again = BatchSampler(RandomSampler(range(N), replacement=True), 4, False)
     with pytest.raises(InputError, match="RandomSampler draws rows"):
         in_memory(DataLoader(TensorDataset(*rows), batch_sampler=again))
+
+
+# --- a loader for every environment ----------------------------------------------------------------------------------
+class Place(TensorDataset):
+    """A data set that knows where it comes from."""
+
+    def __init__(self, name: Any, *parts: Tensor) -> None:
+        super().__init__(*parts)
+        self.name = name
+
+
+def in_two(*parts: Tensor) -> tuple[DataLoader[Any], DataLoader[Any]]:
+    """The first nine rows and the rest, shuffled."""
+    return tuple(  # type: ignore[return-value]
+        DataLoader(TensorDataset(*(part[rows] for part in parts)), batch_size=4, shuffle=True)
+        for rows in (slice(9), slice(9, None))
+    )
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_environments_may_have_loaders_of_their_own(parts: int, rows: Any, module: nn.Module) -> None:
+    X, y, _ = rows
+    one, other = in_two(*(X, y, torch.arange(N))[:parts])  # what comes behind (x, y) is no environment then
+    for given, labels in (
+        ({"photo": one, "sketch": other}, ["photo"] * 9 + ["sketch"] * 14),
+        ({2019: one, "later": other}, [2019] * 9 + ["later"] * 14),
+        ([one, other], [0] * 9 + [1] * 14),
+        ((one, other.dataset), [0] * 9 + [1] * 14),
+    ):
+        found, target, env = in_memory(given)
+        np.testing.assert_array_equal(found, X)
+        np.testing.assert_array_equal(target, y)
+        assert env.tolist() == labels
+        np.testing.assert_allclose(split(module).represent(given), split(module).represent(X), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(split(module).predict(given), split(module).predict(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(("Bern", "Oslo"), ["Bern", "Oslo"]), (("Bern", "Bern"), [0, 1]), (("Bern", 7), [0, 1]), (("Bern", None), [0, 1])],
+)
+def test_loaders_in_a_list_are_called_as_their_data_sets(names: Any, expected: list[Any], rows: Any) -> None:
+    X, y, _ = rows
+    one, other = (Place(name, X, y) for name in names)
+    env = in_memory([Subset(one, [3, 1]), DataLoader(other, batch_size=5)])[2]
+    assert env.tolist() == [expected[0]] * 2 + [expected[1]] * N
+
+
+def test_what_is_given_counts_more_than_whose_loader_it_is(rows: Any) -> None:
+    X, y, env = rows
+    loaders = dict(zip("ab", in_two(X, y, env), strict=True))
+    np.testing.assert_array_equal(in_memory(loaders, env_column=0)[2], env)
+    given = np.arange(N)
+    assert in_memory(loaders, given, given)[1:] == (given, given)
+
+
+def test_what_is_no_loader_for_every_environment(rows: Any) -> None:
+    X, y, _ = rows
+    one, _ = in_two(X, y)
+    message = (
+        r"X is a {} of loaders in which there is a Tensor: give a loader or a data set, such as TensorDataset\(x, y\), "
+        "for every environment"
+    )
+    for given in ({"a": one, "b": X}, [X, one]):
+        with pytest.raises(InputError, match=f"^{message.format(type(given).__name__)}$"):
+            in_memory(given)
+    assert in_memory({"a": one, "b": TensorDataset(X, y)})[2].tolist() == ["a"] * 9 + ["b"] * N
+    with pytest.raises(InputError, match="batches do not fit each other"):
+        in_memory([one, TensorDataset(X[:, :2], y)])
+    with pytest.raises(InputError, match='"environment" has only one environment'):
+        iv.audit(nn.Linear(D, 1), {"a": one})
+
+
+def test_an_audit_of_loaders_by_domain_is_that_of_their_rows(pictures: Any) -> None:
+    images, y, env, module = pictures
+    order = np.argsort(env, kind="stable")
+    images, y, env = torch.tensor(images[order]), torch.tensor(y[order]), env[order]
+    loaders = {
+        place: DataLoader(TensorDataset(images[env == place], y[env == place]), batch_size=32, shuffle=True)
+        for place in ("Oslo", "Bern", "Rome")
+    }
+    found = iv.audit(module, loaders, criteria=["regret", "risk_variance"], n_boot=99)
+    expected = iv.audit(module, images, y, env, criteria=["regret", "risk_variance"], n_boot=99)
+    assert found.data == expected.data
+    assert found["regret"].value == pytest.approx(expected["regret"].value, rel=1e-6)
+    assert found["risk_variance"].value == pytest.approx(expected["risk_variance"].value, rel=1e-6)
 
 
 # --- audits ----------------------------------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from invariscope.errors import InputError
-from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
+from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
 
 COLUMNS: dict[str, list[Any]] = {
     "age": [31, 47, 5, 20],
@@ -74,6 +75,9 @@ ARRAYS: dict[str, Callable[[], Any]] = {
     "long doubles": lambda: VALUES.astype(np.longdouble),
     "masked nowhere": lambda: np.ma.masked_array(VALUES, np.zeros_like(VALUES, dtype=bool)),
     "decimals": lambda: [[Decimal(v) for v in row] for row in VALUES.tolist()],
+    "tensor with gradient": lambda: torch.tensor(VALUES, requires_grad=True),
+    "rows of tensors": lambda: [torch.tensor(row, requires_grad=True) for row in VALUES],
+    "sparse tensor": lambda: torch.tensor(VALUES).to_sparse(),
 }
 
 
@@ -93,6 +97,25 @@ def test_other_number_types_keep_their_values(dtype: type[np.generic]) -> None:
     matrix, _ = matrix_of(given_values)
     assert matrix.dtype == (np.float32 if dtype is np.float32 else np.float64)
     np.testing.assert_array_equal(matrix, [[0, 1], [1, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_short_tensors_keep_their_values(dtype: torch.dtype, gradient: bool) -> None:
+    """numpy has no bfloat16, and refuses tensors that gradients flow to."""
+    rows = torch.tensor([[0.5, 1.0], [1.25, -3.0]], dtype=dtype, requires_grad=gradient)
+    matrix, _ = matrix_of(rows)
+    assert matrix.dtype == np.float32
+    np.testing.assert_array_equal(matrix, [[0.5, 1.0], [1.25, -3.0]])
+    for column in (rows[:, 0], list(rows[:, 0])):
+        np.testing.assert_array_equal(vector_of(column, "y")[0], [0.5, 1.25])
+        np.testing.assert_array_equal(column_of_labels(column, "env")[0], [0.5, 1.25])
+    assert rows.requires_grad is gradient
+
+
+def test_what_is_no_tensor_stays_what_it_is() -> None:
+    for values in (VALUES, [1, 2], (), "text", None, pd.DataFrame(COLUMNS)):
+        assert plain(values) is values
 
 
 def test_read_only_rows_pass_through_without_a_copy() -> None:

@@ -12,6 +12,15 @@ from invariscope.training.rows import places
 from tests.training.conftest import made_rows
 
 
+def test_tensors_of_any_precision_are_rows() -> None:
+    X = torch.tensor([[0.5], [1.0], [-2.0], [4.0]], dtype=torch.bfloat16, requires_grad=True)
+    y, env = X.detach()[:, 0].clone().requires_grad_(), torch.tensor([3, 4, 3, 4], dtype=torch.bfloat16)
+    rows = Rows.of(X, y, env, task="regression")
+    assert [part.tolist() for part in rows.inputs] == [[[0.5], [-2.0]], [[1.0], [4.0]]]
+    assert [part.tolist() for part in rows.targets] == [[0.5, -2.0], [1.0, 4.0]]
+    assert rows.labels == (3.0, 4.0)
+
+
 def test_rows_are_grouped_by_label_in_their_order() -> None:
     rows = Rows.of([[1.0], [2.0], [3.0], [4.0]], [10.0, 20.0, 30.0, 40.0], ["b", "a", "b", "a"])
     assert rows.labels == ("a", "b")

@@ -38,6 +38,7 @@ def audit(
     weight: Any = None,
     margin: float = MARGIN,
     alpha: float = ALPHA,
+    env_column: int | str | None = None,
     target_name: str | None = None,
     env_name: str | None = None,
 ) -> Audit:
@@ -45,11 +46,16 @@ def audit(
 
     Parameters
     ----------
-    model : a fitted scikit-learn model, a torch module, a :class:`~invariscope.Split`, a function that predicts, or
-        ``None``, which audits the columns of ``X`` themselves, with a linear head fitted on them
-    X : the model's inputs: array, pandas, polars or pyarrow table; for networks also images, tensors and loaders
-    y : the target; may be left out if ``X`` is a torch loader that gives (x, y) or (x, y, env)
-    env : the environment of every row (site, year, camera, ...); may be left out likewise
+    model : a fitted scikit-learn model, a torch module or a method of one, a :class:`~invariscope.Split`, a function
+        that predicts, or ``None``, which audits the columns of ``X`` themselves, with a linear head fitted on them
+    X : the model's inputs: array, pandas, polars or pyarrow table; for networks also images, tensors, loaders,
+        a list or dict with a loader for every environment, and a dict with an array for every input
+    y : the target; may be left out if ``X`` is a torch loader that gives (x, y), (x, y, env) or a dict with an entry
+        label, labels, target, targets or y (``target_name`` names another)
+    env : the environment of every row (site, year, camera, ...); may be left out likewise (entries env, environment or
+        domain), or if every environment has a loader of its own
+    env_column : of a loader that gives (x, y, metadata), the column of the metadata, a number or a name, that is the
+        environment; of one that gives dicts, the entry; of one that gives more, which of the parts behind (x, y)
     baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
     criteria : names of the criteria to compute (default: all that can be)
     ratio : estimator of density ratios, a name or a scikit-learn classifier: see :func:`~invariscope.density_ratio`
@@ -92,6 +98,7 @@ def audit(
             baseline=baseline,
             task=task,
             weight=weight,
+            env_column=env_column,
             target_name=target_name,
             env_name=env_name,
             needs={need for criterion in chosen for need in criterion.needs},

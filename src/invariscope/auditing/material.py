@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,14 @@ from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing,
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.adapters import split
-from invariscope.models.outputs import comes_from, numbered, own_names
+from invariscope.models.adapters import is_network, split
+from invariscope.models.inputs import NamedInputs, holds_torch, listed, no_loader
+from invariscope.models.outputs import numbered, own_names
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.tables import matrix_of
+from invariscope.rows.tables import matrix_of, plain
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
@@ -42,6 +43,7 @@ def gather(
     baseline: Any = None,
     task: str = "auto",
     weight: Any = None,
+    env_column: int | str | None = None,
     target_name: str | None = None,
     env_name: str | None = None,
     needs: Collection[str] = NEEDS,
@@ -51,8 +53,9 @@ def gather(
     What takes a pass or a fit of its own (inputs, baseline, the head of an audit without a model) is only made ready if
     it is among ``needs``.
     """
-    X, y, env = _in_memory(X, y, env)
+    X, y, env = _in_memory(model, X, y, env, env_column, target_name)
     split_model = None if model is None else split(model, rows=X)
+    X = _as_read(split_model, X)
     Z, columns, said = _represented(split_model, X, env)
     values, centre, scale = _standardised(Z, weight)
     representation = Environments(
@@ -68,7 +71,7 @@ def gather(
         predictions = of_model(split_model, X, representation, target, Z, said if split_model is asked else None)
         compared = _compared(split_model, X, representation, target, predictions, learned, weight)
         if split_model.network is not None:
-            network = Network(split_model, np.asarray(X))
+            network = _several(X) if isinstance(X, NamedInputs) else Network(split_model, np.asarray(X))
     own_heads = _own_heads(compared, target)
 
     # all that cannot be had is known by now; only from here on heads are fitted
@@ -96,12 +99,32 @@ def gather(
 
 
 # --- the model, the rows and the target -----------------------------------------------------------------------------
-def _in_memory(X: Any, y: Any, env: Any) -> tuple[Any, Any, Any]:
-    if not any(comes_from(values, "torch") for values in (X, y, env)):
+def _in_memory(model: Any, X: Any, y: Any, env: Any, env_column: Any, target_name: str | None) -> tuple[Any, Any, Any]:
+    if env_column is not None and (isinstance(env_column, bool) or not isinstance(env_column, int | str)):
+        raise InputError(
+            f"env_column is {env_column!r}: give the number or the name of a column of a loader's metadata"
+        )
+    if env_column is not None and env is not None:
+        raise InputError("env and env_column were both given: leave one of them out")
+    named = isinstance(X, Mapping) and (is_network(model) or getattr(model, "network", None) is not None)
+    if not named and not any(holds_torch(values) for values in (X, y, env)):
+        if env_column is not None:
+            raise no_loader(X, env_column)
         return X, y, env
     from invariscope.models.torch_rows import in_memory  # here: torch is an extra
 
-    return in_memory(X, y, env)
+    return in_memory(X, y, env, env_column=env_column, target=target_name)
+
+
+def _as_read(split_model: Split | None, X: Any) -> Any:
+    """Of several named inputs the one array that the model reads, if it reads no more."""
+    if not isinstance(X, NamedInputs):
+        return X
+    return X.alone if split_model is None or split_model.network is None else split_model.network.plain(X)
+
+
+def _several(X: NamedInputs) -> Missing:
+    return Missing(f"the network reads several inputs ({listed(X.parts)}), and only one array can be moved")
 
 
 def _represented(split_model: Split | None, X: Any, env: Any) -> tuple[Array, tuple[str, ...], Floats | None]:
@@ -129,7 +152,7 @@ def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     The influence index depends on units, and mixed ones hide columns.
     """
     values = np.asarray(Z, dtype=np.float64)
-    share = None if weight is None else np.asarray(weight, dtype=np.float64)
+    share = None if weight is None else np.asarray(plain(weight), dtype=np.float64)
     if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
         share = None  # refused, with its reason, when rows are grouped
     with np.errstate(invalid="ignore", over="ignore"):
@@ -230,6 +253,8 @@ def _inputs(
     """Numeric inputs for density ratios, images as rows of pixels; the representation, and why, if there are none."""
     if not {"inputs", "baseline"} & {*needs}:
         return NOT_ASKED_FOR, ""
+    if isinstance(X, NamedInputs):
+        return compared, f"there are several inputs ({listed(X.parts)})."
     of_network = split_model is not None and split_model.network is not None
     most = MOST_PIXELS // max(len(target.classes) - 1, 1) if getattr(X, "ndim", 2) > 2 or of_network else None
     if isinstance(X, np.ndarray) and X.ndim > 2:

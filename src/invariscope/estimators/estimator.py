@@ -22,6 +22,7 @@ from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import unique_labels
+from invariscope.rows.tables import plain
 
 if TYPE_CHECKING:
     from invariscope.objectives import Objective
@@ -87,6 +88,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         need_torch()
         from invariscope.training import Rows, Schedule, Settings, train
 
+        X, y = plain(X), plain(y)
         numeric = self._task == "regression"
         _refuse_text(X, y, numeric)
         y, classes = self._read(y)
@@ -194,7 +196,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: Any) -> tuple[Floats, Array]:
         """Scores (n, K) in the network's units, and features (n, d)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = validate_data(self, plain(X), reset=False, dtype=(np.float64, np.float32))
         network = fitted_network(self)
         import torch
 

@@ -11,6 +11,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.heads.losses import softmax
 from invariscope.rows.arrays import Floats
+from invariscope.rows.tables import plain
 
 SMALLEST_PROBABILITY = 1e-6  # log-odds stay within about ±13.8, so that one over-confident row cannot rule a fit
 
@@ -67,7 +68,7 @@ class LinearHead:
 
     def scores(self, Z: Any) -> Floats:
         """Z Wᵀ + b: (n, d) in, (n, K) out."""
-        Z = np.asarray(Z)
+        Z = np.asarray(plain(Z))
         if Z.ndim != 2 or Z.shape[1] != self.n_features:
             raise InputError(
                 f"the head reads {self.n_features} columns, but the representation has shape {Z.shape}: "
@@ -136,7 +137,7 @@ def order_note(classes: Sequence[Any]) -> list[str]:
 
 def _numbers(values: Any, name: str) -> Floats:
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(plain(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be an array of numbers: {error}") from error
     bad = int(np.sum(~np.isfinite(array)))

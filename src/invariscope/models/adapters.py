@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from invariscope.errors import InputError
-from invariscope.models.outputs import comes_from
 from invariscope.models.sklearn_models import split_estimator, split_predictor
 from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.trained_with import TrainedNetwork
+from invariscope.rows.tables import comes_from
 
 
 def split(
@@ -20,6 +21,8 @@ def split(
     classes: Sequence[Any] | None = None,
     batch_size: int | None = None,
     device: Any = None,
+    inputs: str | Sequence[str] | None = None,
+    output: str | int | None = None,
     rows: Any = None,
 ) -> Split:
     """Cut a fitted model into the representation it computes and the head that predicts from it.
@@ -37,6 +40,8 @@ def split(
     - with ``layer="..."``            what that layer reads                 that layer, if linear and the last
     other with predict(_proba)        its predictions (see :class:`Split`)  none
     function X -> predictions         its predictions                       none
+    method of a torch module          its answers, tensors in (``forward``  none (``forward``: that layer)
+                                      is the module itself)
     ================================  ====================================  =======================================
 
     A head is given only where its scores (regression), their sigmoid or softmax (``predict_proba``) or its decision
@@ -55,6 +60,12 @@ def split(
     classes : labels of the outputs in their order (default: 0, 1, ..., K - 1)
     batch_size : rows at a time (default: 256)
     device : where to compute (default: where the module is); a module elsewhere is copied there
+    inputs : of rows with several named inputs (batches that are dicts) the one, or those, that the module reads. Left
+        out, those are handed over by keyword that its ``forward`` has parameters for; if it has none of them, the only
+        one as it is, or all of them as one dict.
+    output : of a module that gives a dict, a tuple or an object with attributes, the name or place of its predictions.
+        Left out, those called logits, predictions or prediction; else the only tensor with a number, or one per class,
+        for every row; else, if ``rows`` are given, the only such one that an ``nn.Linear`` made, but for a link.
     rows : some inputs; two of them are tried at once, to find the last linear layer where it was not defined last
 
     ``represent`` and ``predict`` then take arrays and tensors of any shape, tables, data sets and loaders. A loader is
@@ -69,18 +80,24 @@ def split(
     """
     kind = type(model).__name__
     given = {"layer": layer, "task": task, "classes": classes, "batch_size": batch_size, "device": device}
-    settings = {name: value for name, value in given.items() if value is not None}
+    settings = {
+        name: value for name, value in {**given, "inputs": inputs, "output": output}.items() if value is not None
+    }
     if isinstance(model, type):
         trained = "" if hasattr(model, "named_modules") else ".fit(X, y)"
         raise InputError(f"{model.__name__} is a class: pass a fitted model, {model.__name__}(...){trained}")
-    if _is_network(model):
+    if is_network(model):
         from invariscope.models.torch_models import split_module  # here: torch is an extra
 
-        return split_module(model, rows=rows, **settings)
+        return split_module(model, rows=rows, again=partial(_with_rows, model, settings), **settings)
+    if is_network(getattr(model, "__self__", None)):
+        from invariscope.models.torch_models import split_method
+
+        return split_method(model, rows=rows, **settings)
     if settings:
         raise InputError(f"{next(iter(settings))}= is for torch modules, and a {kind} is none: leave it out")
     if isinstance(model, Split):
-        return model
+        return model.for_rows(rows)
     if comes_from(model, "sklearn") and hasattr(model, "get_params"):
         return split_estimator(model)
     if hasattr(model, "predict_proba") or hasattr(model, "predict"):
@@ -90,7 +107,11 @@ def split(
     raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
 
 
-def _is_network(model: Any) -> bool:
+def _with_rows(model: Any, settings: dict[str, Any], rows: Any) -> Split:
+    return split(model, rows=rows, **settings)
+
+
+def is_network(model: Any) -> bool:
     """A torch module, a pair of them, or what training gave; recognised by name, since torch may not be there."""
     if isinstance(model, tuple):
         return len(model) == 2 and all(comes_from(half, "torch") for half in model)

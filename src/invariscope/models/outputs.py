@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.models.inputs import holds_torch
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.tables import matrix_of
+from invariscope.rows.tables import matrix_of, plain
 
 Names = tuple[str, ...]
 
 RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
 SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
+SHORT_SUM_SLACK = 4e-3  # of those kept in bfloat16 or float16; every one of them is off by up to 1 / 512 of itself
 
 
 def as_array(values: Any) -> Array:
     """A numpy array; sparse matrices become dense."""
-    return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else plain(values))
 
 
 def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
@@ -33,8 +35,8 @@ def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
 
 
 def row_count(X: Any) -> int | None:
-    """How many rows X has; ``None`` for a loader, which counts batches: only reading it tells its rows."""
-    if comes_from(X, "torch") and not hasattr(X, "shape"):
+    """How many rows X has; ``None`` for loaders, which count batches: only reading them tells their rows."""
+    if isinstance(X, Mapping) or (holds_torch(X) and not hasattr(X, "shape")):
         return None
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
@@ -78,7 +80,7 @@ def checked_predictions(
     _refuse_outside_unit_interval(matrix)
     if width == 1:
         matrix = np.hstack([1.0 - matrix, matrix])
-    _refuse_bad_sums(matrix)
+    matrix = _summing_to_one(matrix, values)
     if classes is not None and columns is not None:
         matrix = matrix[:, [columns.index(label) for label in classes]]
     return np.clip(matrix, 0.0, 1.0)
@@ -130,19 +132,17 @@ def _refuse_outside_unit_interval(probabilities: Floats) -> None:
         )
 
 
-def _refuse_bad_sums(probabilities: Floats) -> None:
+def _summing_to_one(probabilities: Floats, given: Any) -> Floats:
+    """The probabilities; those given in 16 bits, whose sums are rounded, are divided by them."""
+    short = getattr(getattr(given, "dtype", None), "itemsize", 8) < 4
     sums = probabilities.sum(axis=1)
-    bad = np.abs(sums - 1.0) > SUM_SLACK
+    bad = np.abs(sums - 1.0) > (SHORT_SUM_SLACK if short else SUM_SLACK)
     if bad.any():
         raise InputError(
             f"the probabilities of {int(bad.sum())} rows do not sum to 1 (sums range from {sums.min():.4g} to "
             f"{sums.max():.4g}): give one column per class, every row summing to 1"
         )
-
-
-def comes_from(thing: Any, package: str) -> bool:
-    """Whether its class, or one that class is made from, is a package's; the package itself is not imported."""
-    return any(ancestor.__module__.partition(".")[0] == package for ancestor in type(thing).__mro__)
+    return probabilities / sums[:, None] if short else probabilities
 
 
 def numbered(prefix: str, count: int) -> Names:

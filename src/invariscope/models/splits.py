@@ -72,6 +72,7 @@ class Split:
     _predict: Callable[[Any], Any] | None
     _columns: Callable[[Any, Array], Sequence[str]] | Names | None
     _of_task: Callable[[str], Split] | None
+    _of_rows: Callable[[Any], Split] | None
 
     def __init__(
         self,
@@ -90,6 +91,7 @@ class Split:
         trained_with: TrainedWith | None = None,
         model: Any = None,
         of_task: Callable[[str], Split] | None = None,
+        of_rows: Callable[[Any], Split] | None = None,
     ) -> None:
         if represent is None and predict is None:
             raise InputError("a Split needs represent=, predict= or both: functions of X, or arrays")
@@ -112,6 +114,7 @@ class Split:
             trained_with=trained_with or TrainedWith(),
             model=model,
             _of_task=of_task,
+            _of_rows=of_rows,
             _represent=represent,
             _predict=predict,
             _columns=columns if columns is None or callable(columns) else tuple(map(str, columns)),
@@ -148,6 +151,13 @@ class Split:
         """
         return self if self.task is not None or self._of_task is None else self._of_task(task)
 
+    def for_rows(self, rows: Any) -> Split:
+        """The same model, cut where these rows show that its last step is, if it was cut without having seen any.
+
+        A network may use its layers in another order than it defines them, and give several outputs.
+        """
+        return self if rows is None or self._of_rows is None else self._of_rows(rows)
+
     def by_predictions(self) -> Split:
         """The same model, judged by its predictions alone: one column, or K - 1 for K classes.
 
@@ -163,10 +173,14 @@ class Split:
             trained_with=self.trained_with,
             model=self.model,
             of_task=None if self._of_task is None else self._by_predictions_of,
+            of_rows=None if self._of_rows is None else self._by_predictions_of_rows,
         )
 
     def _by_predictions_of(self, task: str) -> Split:
         return self.for_task(task).by_predictions()
+
+    def _by_predictions_of_rows(self, rows: Any) -> Split:
+        return self.for_rows(rows).by_predictions()
 
     def predict(self, X: Any, Z: Array | None = None) -> Floats:
         """Predictions for the rows of X: (n,) numbers, or (n, K) class probabilities ((n, 2) for two classes).

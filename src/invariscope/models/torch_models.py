@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,14 +17,17 @@ from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights, probabilities_of
 from invariscope.models.outputs import Names, numbered, own_names
 from invariscope.models.splits import BY_HAND, Split
+from invariscope.models.torch_calls import Call, has_forward
 from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
-from invariscope.models.torch_passes import LINKS, Logits, Passes, has_forward, is_linear, linear_layers, listed
+from invariscope.models.torch_outputs import LINKS, AmbiguousOutputError
+from invariscope.models.torch_passes import Logits, Passes, is_linear, linear_layers, listed
 from invariscope.models.torch_rows import BATCH_SIZE
 from invariscope.models.trained_with import TrainedNetwork, TrainedWith, trained_with
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.targets import kind_of_task
 
 BEHIND = (*PASSING, *LINKS)
+FORWARD_NAMES = ("forward", "__call__", "_wrapped_call_impl", "_call_impl")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,40 +68,89 @@ def split_module(
     classes: Sequence[Any] | None = None,
     batch_size: int = BATCH_SIZE,
     device: Any = None,
+    inputs: Any = None,
+    output: Any = None,
     rows: Any = None,
+    again: Callable[[Any], Split] | None = None,
 ) -> Split:
     """Cut a torch module before its last step; :func:`invariscope.split` says where.
+
+    ``again`` does the same for rows, where there are none yet.
 
     >>> split_module(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)))
     <Split Sequential: what its last linear layer "2" reads; LinearHead(2 outputs, 8 features)>
     """
     task = kind_of_task(task)
     module = _on(_unwrapped(model), device)
-    passes = _passes(module, batch_size)
-    passes = replace(passes, network=_cut(passes, module, layer, rows))
-    outputs, link = _static_outputs(passes.network), ""
-    if rows is not None:
-        logits, _, link = passes.trial(rows)
-        outputs = logits.shape[1]
+    passes = _passes(module, batch_size, Call.of(inputs, output))
+    try:
+        passes, outputs, link = _tried(passes, module, layer, rows)
+    except AmbiguousOutputError:
+        if rows is None or output is not None:
+            raise
+        passes = _passes(module, batch_size, Call.of(inputs, passes.output_name(rows)))
+        passes, outputs, link = _tried(passes, module, layer, rows)
     _refuse_link(task, link, outputs)
     if task is None and (classes is not None or link or (outputs or 1) > 1):
         task = "classification"
     labels = _classes(classes, task, outputs)
     kind = "network" if isinstance(module, Halves) else type(module).__name__
     trained = trained_with(model.objective) if _is_trained(model) else None
-    return _split(Meaning(passes, task, labels, outputs, layer or passes.network.layer, trained), kind)
+    meaning = Meaning(passes, task, labels, outputs, layer or passes.network.layer, trained)
+    return _split(meaning, kind, None if layer is not None or rows is not None else again)
 
 
-def _passes(module: nn.Module, batch_size: Any) -> Passes:
+def split_method(method: Any, *, layer: str | None = None, rows: Any = None, **settings: Any) -> Split:
+    """A bound method of a torch module: ``forward`` is the module itself, any other a function of tensors.
+
+    >>> split_method(nn.Linear(3, 2).extra_repr)
+    <Split Linear.extra_repr: its predictions; no linear head>
+    """
+    name = method.__name__
+    if name in FORWARD_NAMES:
+        return split_module(method.__self__, layer=layer, rows=rows, **settings)
+    if layer is not None:
+        whole = "the module itself, iv.split(module, layer=...), has layers"
+        raise InputError(f"layer= is for modules, and {name} is a method, which is asked for its answers: {whole}")
+    return _split_answers(method.__self__, name, **settings)
+
+
+def _split_answers(
+    model: Any,
+    name: str,
+    *,
+    task: str | None = None,
+    classes: Sequence[Any] | None = None,
+    batch_size: int = BATCH_SIZE,
+    device: Any = None,
+    inputs: Any = None,
+    output: Any = None,
+) -> Split:
+    module = _on(_unwrapped(model), device)
+    passes = _passes(module, batch_size, Call.of(inputs, output, method=name))
+    described = f"{type(module).__name__}.{name}: its predictions"
+    return Split(predict=passes.answers, name=described, task=task, classes=classes)
+
+
+def _tried(passes: Passes, module: nn.Module, layer: str | None, rows: Any) -> tuple[Passes, int | None, str]:
+    """Passes through the module as it is cut, columns of its logits and the link behind them, as far as rows tell."""
+    passes = replace(passes, network=_cut(passes, module, layer, rows))
+    if rows is None:
+        return passes, _static_outputs(passes.network), ""
+    logits, _, link = passes.trial(rows)
+    return passes, logits.shape[1], link
+
+
+def _passes(module: nn.Module, batch_size: Any, call: Call) -> Passes:
     """Passes through the whole module, where it is and in the precision it has."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InputError(f"batch_size is {batch_size!r}: give a whole number of at least 1")
     device = next((value.device for value in (*module.parameters(), *module.buffers())), torch.device("cpu"))
     dtype = next((value.dtype for value in module.parameters() if value.is_floating_point()), None)
-    return Passes(Logits(module, "", final=False), batch_size, device, dtype or torch.get_default_dtype())
+    return Passes(Logits(module, "", final=False, call=call), batch_size, device, dtype or torch.get_default_dtype())
 
 
-def _split(meaning: Meaning, kind: str) -> Split:
+def _split(meaning: Meaning, kind: str, of_rows: Callable[[Any], Split] | None = None) -> Split:
     network = meaning.passes.network
     head, top = _head(network, meaning.outputs), network.top if network.final else None
     if not meaning.layer:
@@ -120,6 +172,7 @@ def _split(meaning: Meaning, kind: str) -> Split:
         network=network,
         trained_with=meaning.trained,
         of_task=partial(_of_task, meaning, kind),
+        of_rows=of_rows,
     )
 
 
@@ -172,17 +225,18 @@ def _on(module: Any, device: Any) -> nn.Module:
 
 def _cut(passes: Passes, module: nn.Module, layer: str | None, rows: Any) -> Logits:
     """The module and the layer that is its last step, or the one the user names."""
+    call = passes.network.call
     if layer is not None:
         return _named(passes, module, layer, rows)
     if is_linear(module):
-        return Logits(module, "")
+        return Logits(module, "", call=call)
     try:
         halves = halves_of(module, BEHIND)
     except InputError:
         return _by_last_linear(passes, module, rows)
     head = _plain_head(halves.head)
     whole = module if has_forward(module) or hasattr(module, "predict") else halves
-    return Logits(whole, next(name for name, step in whole.named_modules() if step is head))
+    return Logits(whole, next(name for name, step in whole.named_modules() if step is head), call=call)
 
 
 def _by_last_linear(passes: Passes, module: nn.Module, rows: Any) -> Logits:
@@ -196,7 +250,7 @@ def _by_last_linear(passes: Passes, module: nn.Module, rows: Any) -> Logits:
             f"{type(module).__name__} {end}: name the layer whose inputs are the representation, "
             f"iv.split(model, layer=...); {listed(module)}"
         )
-    return Logits(module, last)
+    return Logits(module, last, call=passes.network.call)
 
 
 def _named(passes: Passes, module: nn.Module, layer: str, rows: Any) -> Logits:
@@ -210,12 +264,16 @@ def _named(passes: Passes, module: nn.Module, layer: str, rows: Any) -> Logits:
     except InputError:
         last = None
     if module.get_submodule(layer) is last:
-        return Logits(module, layer)
+        return Logits(module, layer, call=passes.network.call)
     if is_chain(module) and layer in module._modules:  # all from there on is known, and is the top
         steps = [step for step in module._modules.values() if step is not None]
         place = next(k for k, name in enumerate(module._modules) if name == layer)
-        return Logits(Halves(nn.Sequential(*steps[:place]), nn.Sequential(*steps[place:])), "head")
-    return Logits(module, layer, final=rows is not None and passes.last_among(rows, [layer]) is not None)
+        return Logits(
+            Halves(nn.Sequential(*steps[:place]), nn.Sequential(*steps[place:])), "head", call=passes.network.call
+        )
+    return Logits(
+        module, layer, final=rows is not None and passes.last_among(rows, [layer]) is not None, call=passes.network.call
+    )
 
 
 def _plain_head(head: nn.Module) -> nn.Module:

@@ -12,13 +12,27 @@ import torch
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
-from invariscope.models.torch_networks import PASSING, Halves, in_use, is_chain
+from invariscope.models.inputs import NamedInputs
+from invariscope.models.torch_calls import FORWARD, Call, Inputs
+from invariscope.models.torch_networks import in_use
+from invariscope.models.torch_outputs import (
+    Output,
+    candidates,
+    ending_of,
+    link_between,
+    made_by_a_layer,
+    predicted,
+    sum_to_one,
+    unlinked,
+)
 from invariscope.models.torch_rows import batches, undisturbed
 from invariscope.rows.arrays import Array
+from invariscope.wording import short
 
 Seen = TypeVar("Seen")
 
-LINKS: dict[type[nn.Module], str] = {nn.Softmax: "softmax", nn.LogSoftmax: "log-softmax", nn.Sigmoid: "sigmoid"}
+LONGEST = 120  # characters of what torch says about arguments, which it repeats for every way to call a function
+COMPLAINTS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)
 
 
 class Logits(nn.Module):
@@ -33,9 +47,9 @@ class Logits(nn.Module):
     (torch.Size([5, 2]), torch.Size([5, 4]))
     """
 
-    def __init__(self, module: nn.Module, layer: str, final: bool = True) -> None:
+    def __init__(self, module: nn.Module, layer: str, final: bool = True, call: Call = FORWARD) -> None:
         super().__init__()
-        self.module, self.layer, self.final = module, layer, final
+        self.module, self.layer, self.final, self.call = module, layer, final, call
         self.ending = ending_of(self.top if final else module)
 
     @property
@@ -48,18 +62,22 @@ class Logits(nn.Module):
         """Whether the layer is the last one, and plainly linear."""
         return self.final and is_linear(self.top)
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def plain(self, rows: Any) -> Any:
+        """Rows as one array, if the module reads no more than one of their inputs."""
+        return self.call.plain(self.module, rows)
+
+    def forward(self, inputs: Inputs) -> Tensor:
         """Logits (n, K)."""
         return self.both(inputs)[0]
 
-    def both(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def both(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Logits (n, K), and features (n, d)."""
         scores, features, _ = self.parts(inputs)
         return unlinked(scores, self.ending), features
 
-    def parts(self, inputs: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Scores (logits, but for a link at the layer's end), features, and what the module itself gives."""
-        output, calls = watched(self.module, [self.layer], inputs)
+    def parts(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores (logits, but for a link at the layer's end), features, and what the module itself predicts."""
+        output, calls = self.watched([self.layer], inputs)
         if not calls[self.layer]:
             raise InputError(f'layer "{self.layer}" is not used when {type(self.module).__name__} predicts')
         (given, result), *others = calls[self.layer]
@@ -67,90 +85,28 @@ class Logits(nn.Module):
             raise InputError(f'layer "{self.layer}" is used {len(others) + 1} times in one pass: name one used once')
         if not isinstance(given, Tensor) or given.ndim < 2 or len(given) != len(inputs):
             raise InputError(f'layer "{self.layer}" does not receive one tensor with a row per example: name another')
-        return _table(result if self.final else output, len(inputs)), given.flatten(1), output
+        answer = predicted(output, len(inputs), self.call.output)
+        if not self.final:
+            return answer, given.flatten(1), answer
+        own = None if isinstance(result, Tensor) else self.call.output  # of a head that gives several things itself
+        return predicted(result, len(inputs), own), given.flatten(1), answer
 
-
-def watched(module: nn.Module, layers: list[str], inputs: Tensor) -> tuple[Any, dict[str, list[tuple[Any, Any]]]]:
-    """The module's outputs, and what each layer received and made of it: the latest use first."""
-    seen: dict[str, list[tuple[Any, Any]]] = {layer: [] for layer in layers}
-    handles = [
-        module.get_submodule(layer).register_forward_hook(partial(_remember, seen[layer]), with_kwargs=True)
-        for layer in layers
-    ]
-    try:
-        return run(module, inputs), seen
-    finally:
-        for handle in handles:
-            handle.remove()
+    def watched(self, layers: list[str], inputs: Inputs) -> tuple[Any, dict[str, list[tuple[Any, Any]]]]:
+        """All that the module gives, and what each layer received and made of it: the latest use first."""
+        seen: dict[str, list[tuple[Any, Any]]] = {layer: [] for layer in layers}
+        handles = [
+            self.module.get_submodule(layer).register_forward_hook(partial(_remember, seen[layer]), with_kwargs=True)
+            for layer in layers
+        ]
+        try:
+            return self.call(self.module, inputs), seen
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 def _remember(calls: list[tuple[Any, Any]], layer: nn.Module, given: Any, named: Any, result: Any) -> None:
     calls.insert(0, ((*given, *named.values(), None)[0], result))
-
-
-def _table(values: Any, rows: int) -> Tensor:
-    """Outputs as (n, K)."""
-    if not isinstance(values, Tensor):
-        raise InputError(
-            f"the module gives a {type(values).__name__}, not a tensor of logits: wrap it in a module that gives these "
-            "alone, or name its last layer (layer=...)"
-        )
-    if values.ndim not in (1, 2) and values.numel() != rows * values.shape[min(1, values.ndim - 1)]:
-        raise InputError(
-            f"the module gives outputs of shape {tuple(values.shape)} for {rows} rows: one number, or one per class, "
-            "is needed for every row"
-        )
-    if values.ndim == 0 or len(values) != rows:
-        raise InputError(f"the module gives outputs of shape {tuple(values.shape)} for {rows} rows: give one each")
-    return values.reshape(rows, -1)
-
-
-def unlinked(values: Tensor, link: str) -> Tensor:
-    """Probabilities back to logits; log-probabilities are logits already."""
-    if link == "softmax":
-        return values.clamp_min(torch.finfo(values.dtype).tiny).log()
-    if link == "sigmoid":
-        return values.logit(eps=torch.finfo(values.dtype).eps)
-    return values
-
-
-def run(module: nn.Module, inputs: Tensor) -> Any:
-    """The module's predictions: by ``forward``, or by ``predict`` where there is none (as DomainBed has it)."""
-    if isinstance(module, Halves):
-        return module(inputs)[0]
-    return module(inputs) if has_forward(module) else module.predict(inputs)  # type: ignore[operator]
-
-
-def has_forward(module: nn.Module) -> bool:
-    """Whether it defines what it does to rows."""
-    return type(module).forward is not nn.Module.forward
-
-
-def ending_of(module: nn.Module) -> str:
-    """The name of the softmax, log-softmax or sigmoid that a chain of layers ends with, or an empty text."""
-    if is_chain(module):
-        last = [layer for layer in module.children() if not isinstance(layer, PASSING)]
-        return ending_of(last[-1]) if last else ""
-    return next((name for kind, name in LINKS.items() if isinstance(module, kind)), "")
-
-
-def link_between(scores: Any, output: Any) -> str | None:
-    """What turns a layer's scores into the module's outputs: "" if nothing, ``None`` if no link that is known.
-
-    >>> link_between(torch.tensor([[1.0], [2.0]]), torch.tensor([[0.7311], [0.8808]]))
-    'sigmoid'
-    """
-    if not isinstance(scores, Tensor) or not isinstance(output, Tensor) or scores.numel() != output.numel():
-        return None
-    before, after = (values.detach().reshape(len(values), -1).double() for values in (scores, output))
-    if before.shape != after.shape:
-        return None
-    loose = 1e-2 if output.element_size() < 4 else 1e-4
-    links: list[nn.Module] = [nn.Identity(), nn.Softmax(1), nn.LogSoftmax(1), nn.Sigmoid()]
-    for link in links if before.shape[1] > 1 else (links[0], links[-1]):
-        if torch.allclose(link(before), after, rtol=loose, atol=loose * 1e-2, equal_nan=True):
-            return LINKS.get(type(link), "")
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,27 +135,46 @@ class Passes:
         """Which of the layers is the last step: its outputs are the module's, but for a link. Two rows tell."""
         return self._over(X, partial(self._last_among, layers), rows=2)[0]
 
-    def _last_among(self, layers: list[str], inputs: Tensor) -> str | None:
-        output, calls = watched(self.network.module, layers, inputs)
-        _table(output, len(inputs))
+    def answers(self, X: Any) -> Array:
+        """What the module predicts (n, K), whatever layers it has."""
+        return np.concatenate(self._over(X, self._answer))
+
+    def output_name(self, X: Any) -> Output:
+        """Which of several outputs holds the predictions, as far as names, shapes and layers tell. Two rows do."""
+        return self._over(X, self._output_name, rows=2)[0]
+
+    def _answer(self, inputs: Inputs) -> Array:
+        return _numpy(self.network.call.predictions(self.network.module, inputs))
+
+    def _output_name(self, inputs: Inputs) -> Output:
+        result = self.network.call(self.network.module, inputs)
+        names = candidates(result, len(inputs))
+        if len(names) < 2:
+            return names[0] if names else None
+        result, calls = self.network.watched(linear_layers(self.network.module), inputs)
+        return made_by_a_layer(result, names, [made for seen in calls.values() for _, made in seen])
+
+    def _last_among(self, layers: list[str], inputs: Inputs) -> str | None:
+        output, calls = self.network.watched(layers, inputs)
+        output = predicted(output, len(inputs), self.network.call.output)
         last = (name for name, seen in calls.items() if seen and link_between(seen[0][1], output) is not None)
         return next(last, None)
 
-    def _seen(self, inputs: Tensor) -> tuple[Array, Array, str]:
+    def _seen(self, inputs: Inputs) -> tuple[Array, Array, str]:
         """Logits, features and link of one batch, provided that the last layer is the last step."""
         scores, features, output = self.network.parts(inputs)
-        behind = link_between(scores, _table(output, len(inputs)))
+        behind = link_between(scores, output)
         if behind is None:
             raise self._not_last(inputs)
         link = behind or self.network.ending
-        if not link and not self.network.ends_linearly and _sum_to_one(scores):
+        if not link and not self.network.ends_linearly and sum_to_one(scores):
             link, scores = "softmax", unlinked(scores, "softmax")
         else:
             scores = unlinked(scores, self.network.ending)
         self._refuse_missing(inputs, features)
         return _numpy(scores), _numpy(features), link
 
-    def _over(self, X: Any, look: Callable[[Tensor], Seen], rows: int | None = None) -> list[Seen]:
+    def _over(self, X: Any, look: Callable[[Inputs], Seen], rows: int | None = None) -> list[Seen]:
         """One look at every batch, or at the first rows of the first; complaints of layers become one sentence."""
         module = self.network.module
         codes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
@@ -215,36 +190,47 @@ class Passes:
                     raise InputError(
                         f"{len(inputs)} rows at once do not fit into memory: iv.split(model, batch_size=32) reads fewer"
                     ) from error
-                except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
-                    raise InputError(
-                        f"{type(module).__name__} cannot use rows of shape {tuple(inputs.shape[1:])}"
-                        f"{_first_layer(module, inputs)}: {' '.join(str(error).split())}"
-                    ) from error
+                except COMPLAINTS as error:
+                    raise self._unusable(inputs, error) from error
                 if rows is not None:
                     break
         return looks
 
-    def _not_last(self, inputs: Tensor) -> InputError:
+    def _unusable(self, inputs: Inputs, error: Exception) -> InputError:
+        method, said = self.network.call.method, " ".join(str(error).split())
+        kind = f"{type(self.network.module).__name__}{'.' if method else ''}{method}"
+        if not isinstance(inputs, NamedInputs):
+            where = f"rows of shape {tuple(inputs.shape[1:])}{_first_layer(self.network.module, inputs)}"
+            return InputError(f"{kind} cannot use {where}: {said}")
+        return InputError(
+            f'{kind} cannot use rows of {inputs}: iv.split(model, inputs="{next(iter(inputs.parts))}") hands it that '
+            f"one, a list of names several ({type(error).__name__}: {short(said, LONGEST)})"
+        )
+
+    def _not_last(self, inputs: Inputs) -> InputError:
         module, layer = self.network.module, self.network.layer
         other = self._last_among(linear_layers(module), inputs)
+        output = "" if self.network.call.output is None else f", output={self.network.call.output!r}"
         remedy = (
-            f'iv.split(model, layer="{other}") takes the one that is'
+            f'iv.split(model, layer="{other}"{output}) takes the one that is'
             if other is not None
             else f"name the layer whose inputs are the representation, iv.split(model, layer=...): {listed(module)}"
         )
         return InputError(f'layer "{layer}" is not the last step of {type(module).__name__}: {remedy}')
 
-    def _refuse_missing(self, inputs: Tensor, features: Tensor) -> None:
+    def _refuse_missing(self, inputs: Inputs, features: Tensor) -> None:
         """A table's missing values are refused later, by the names of their columns."""
         if bool(features.isfinite().all()):
             return
-        broken = int((~inputs.isfinite()).flatten(1).any(1).sum())
+        named = isinstance(inputs, NamedInputs)
+        parts = list(inputs.parts.values()) if isinstance(inputs, NamedInputs) else [inputs]
+        broken = int(torch.stack([(~part.isfinite()).reshape(len(part), -1).any(1) for part in parts]).any(0).sum())
         kind = type(self.network.module).__name__
         if broken == 0:
             raise InputError(
                 f"{kind} computes missing or infinite numbers from rows that hold none: did its training diverge?"
             )
-        if inputs.ndim > 2:
+        if named or parts[0].ndim > 2:
             raise InputError(f"X has missing or infinite values in {broken} of {len(inputs)} rows: mend or drop them")
 
 
@@ -264,12 +250,6 @@ def listed(module: nn.Module, most: int = 8) -> str:
     if not names:
         return "it has no layers"
     return "there are " + ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def _sum_to_one(values: Tensor) -> bool:
-    if values.shape[1] == 1 or bool((values < 0).any()):
-        return False
-    return bool(((values.sum(1) - 1).abs() < 1e-3).all())
 
 
 def _first_layer(module: nn.Module, inputs: Tensor) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,37 +22,117 @@ from torch.utils.data import (
 )
 
 from invariscope.errors import InputError
+from invariscope.models.inputs import NamedInputs, listed, no_loader
 from invariscope.models.outputs import as_array, own_names
+from invariscope.models.torch_batches import BATCHES, Batch, Column, environment_in, no_target, parts_of
 from invariscope.rows.arrays import Array
-from invariscope.rows.tables import matrix_of
-
-Batch = tuple[Tensor, Any, Any]
+from invariscope.rows.tables import matrix_of, plain
+from invariscope.rows.targets import label_array
 
 BATCH_SIZE = 256
-BATCHES = "x, (x, y) or (x, y, env), x being one tensor with a row per example"
 
 
-def in_memory(X: Any, y: Any = None, env: Any = None) -> tuple[Any, Any, Any]:
-    """Tensors as plain arrays; a loader is read once, and gives its own targets and environments where none are given.
+def in_memory(
+    X: Any, y: Any = None, env: Any = None, *, env_column: Column = None, target: str | None = None
+) -> tuple[Any, Any, Any]:
+    """Tensors as plain arrays; loaders are read once, and give their own targets and environments where none are given.
+
+    ``env_column`` and ``target`` say where in a batch they stand, as :mod:`~invariscope.models.torch_batches` has it.
 
     >>> loader = DataLoader([(torch.ones(2) * i, i % 2, "Bern") for i in range(4)], batch_size=3, shuffle=True)
     >>> X, y, env = in_memory(loader)
     >>> X.tolist(), y.tolist(), env.tolist()
     ([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [0, 1, 0, 1], ['Bern', 'Bern', 'Bern', 'Bern'])
     """
-    if isinstance(X, DataLoader | Dataset):
+    sources = sources_of(X)
+    if sources is not None:
         with undisturbed():
-            inputs, targets, environments = zip(*batches_of_loader(X), strict=True)
-        X = _joined(inputs)
-        y, env = (_joined(own) if given is None else given for given, own in ((y, targets), (env, environments)))
-    return _plain(X), _plain(y), _plain(env)
+            return _read(sources, plain(y), plain(env), env_column, target)
+    if env_column is not None:
+        raise no_loader(X, env_column)
+    if isinstance(X, Mapping):
+        X = NamedInputs.of({name: plain(part) for name, part in X.items()})
+    return plain(X), plain(y), plain(env)
 
 
-def batches(X: Any, size: int, dtype: torch.dtype, device: torch.device, codes: bool) -> Iterator[Tensor]:
-    """Rows as tensors of a type on a device, ``size`` at a time; with ``codes``, whole numbers stay whole numbers."""
+def sources_of(X: Any) -> dict[Hashable, Any] | None:
+    """Loaders and data sets by the environment they are of (``None`` for one alone); ``None`` for anything else.
+
+    Those of a list are called 0, 1, ..., or by the ``name`` of their data sets if all have one and all differ.
+
+    >>> list(sources_of([DataLoader([1, 2]), DataLoader([3, 4])]))
+    [0, 1]
+    """
     if isinstance(X, DataLoader | Dataset):
-        for x, _, _ in batches_of_loader(X, size):
-            yield from batches(x, size, dtype, device, codes)
+        return {None: X}
+    sources = [*X.values()] if isinstance(X, Mapping) else [*X] if isinstance(X, list | tuple) else []
+    others = [source for source in sources if not isinstance(source, DataLoader | Dataset)]
+    if len(others) == len(sources):
+        return None
+    if others:
+        raise InputError(
+            f"X is a {type(X).__name__} of loaders in which there is a {type(others[0]).__name__}: give a loader or a "
+            "data set, such as TensorDataset(x, y), for every environment"
+        )
+    if isinstance(X, Mapping):
+        return dict(X)
+    names = [getattr(_dataset_of(source), "name", None) for source in sources]
+    named = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
+    return dict(zip(names if named else range(len(names)), sources, strict=True))
+
+
+def _read(
+    sources: Mapping[Hashable, Any], y: Any, env: Any, env_column: Column, target: str | None
+) -> tuple[Any, Any, Any]:
+    """Inputs, targets and environments of all loaders, one after another; what is given counts more than what is read.
+
+    Where environments have loaders of their own, what stands behind (x, y) in their batches is not looked at.
+    """
+    inputs, targets, environments = [], [], []
+    names: tuple[str | None, str | None] = None, None
+    for label, source in sources.items():
+        fields = tuple(map(str, getattr(_dataset_of(source), "metadata_fields", ())))
+        for batch in batches_of_loader(source, target=target, env_column=env_column):
+            if y is None and batch.y is None and isinstance(batch.rest, Mapping):
+                raise no_target(batch)
+            own, name = None, None
+            if env is None and label is not None and env_column is None:
+                own = label_array([label] * len(batch.x))
+            elif env is None:
+                own, name = environment_in(batch, env_column, fields)
+                _refuse_other_count(own, "environments", len(batch.x))
+            names = batch.target, name
+            inputs.append(batch.x)
+            targets.append(batch.y)
+            environments.append(own)
+    y = _named(_joined(targets), names[0]) if y is None else y
+    return _joined(inputs), y, _named(_joined(environments), names[1]) if env is None else env
+
+
+def _named(values: Any, name: str | None) -> Any:
+    """A column that knows what the batches call it."""
+    if values is None or name is None:
+        return values
+    import pandas as pd  # only when a batch has names: keeps splitting light
+
+    return pd.Series(values, name=name)
+
+
+def batches(X: Any, size: int, dtype: torch.dtype, device: torch.device, codes: bool) -> Iterator[Tensor | NamedInputs]:
+    """Rows as tensors of a type on a device, ``size`` at a time; with ``codes``, whole numbers stay whole numbers.
+
+    Of several named inputs only fractions take the type: what is a mask or a code, the network knows.
+    """
+    sources = sources_of(X)
+    if sources is not None:
+        for source in sources.values():
+            for batch in batches_of_loader(source, size):
+                yield from batches(batch.x, size, dtype, device, codes)
+        return
+    if isinstance(X, Mapping | NamedInputs):
+        named = X if isinstance(X, NamedInputs) else NamedInputs.of(X)
+        for start in range(0, len(named), size):
+            yield _named_tensors(named[start : start + size], dtype, device)
         return
     rows = X.detach() if isinstance(X, Tensor) else _array_of_rows(X)
     if rows.ndim == 0:
@@ -71,18 +151,30 @@ def batches(X: Any, size: int, dtype: torch.dtype, device: torch.device, codes: 
         yield part.as_subclass(Tensor).to(device=device, dtype=dtype)
 
 
-def batches_of_loader(source: Any, size: int = BATCH_SIZE) -> Iterator[Batch]:
-    """(x, y, env) batch by batch, in the order of the data set, whatever order the loader draws."""
+def _named_tensors(rows: NamedInputs, dtype: torch.dtype, device: torch.device) -> NamedInputs:
+    tensors = {name: torch.as_tensor(np.array(plain(part))) for name, part in rows.parts.items()}
+    return NamedInputs(
+        {name: part.to(device, dtype if part.is_floating_point() else part.dtype) for name, part in tensors.items()}
+    )
+
+
+def batches_of_loader(
+    source: Any, size: int = BATCH_SIZE, *, target: str | None = None, env_column: Column = None
+) -> Iterator[Batch]:
+    """Batch by batch, in the order of the data set, whatever order the loader draws."""
     count = 0
     for batch in _in_order(source, size):
-        x, y, env = _parts(batch)
-        for values, what in ((y, "targets"), (env, "environments")):
-            if values is not None and np.ndim(values) != 0 and len(values) != len(x):
-                raise InputError(f"the loader gives {len(values)} {what} for {len(x)} rows: {BATCHES} is read")
-        count += len(x)
-        yield x, y, env
+        parts = parts_of(batch, target, env_column)
+        _refuse_other_count(parts.y, "targets", len(parts.x))
+        count += len(parts.x)
+        yield parts
     if count == 0:
         raise InputError("the loader gives no rows: an iterator that was read before is empty, make it anew")
+
+
+def _refuse_other_count(values: Any, what: str, rows: int) -> None:
+    if values is not None and np.ndim(values) != 0 and len(values) != rows:
+        raise InputError(f"the loader gives {len(values)} {what} for {rows} rows: {BATCHES} is read")
 
 
 @contextmanager
@@ -140,34 +232,40 @@ def _drawn_by(sampler: Any) -> InputError:
     )
 
 
-def _parts(batch: Any) -> Batch:
-    if isinstance(batch, Tensor | np.ndarray):
-        batch = (batch,)
-    if not isinstance(batch, tuple | list) or not 1 <= len(batch) <= 3 or not isinstance(batch[0], Tensor | np.ndarray):
-        parts = f" of {len(batch)} parts" if isinstance(batch, tuple | list) else ""
-        raise InputError(f"the loader's batches are a {type(batch).__name__}{parts}: give {BATCHES}")
-    x, y, env = (*batch, None, None)[:3]
-    return x if isinstance(x, Tensor) else torch.from_numpy(np.array(x)), y, env
-
-
 def _joined(parts: Sequence[Any]) -> Any:
     if any(part is None for part in parts):
         return None
-    arrays = [np.asarray(_plain(part)) for part in parts]
+    if isinstance(parts[0], NamedInputs):
+        return NamedInputs(
+            {name: _joined([_same_parts(part, parts[0])[name] for part in parts]) for name in parts[0].parts}
+        )
+    arrays = [np.asarray(plain(part)) for part in parts]
     if any(array.dtype.kind in "US" for array in arrays):
         arrays = [array.astype(object) for array in arrays]
+    shapes = dict.fromkeys(array.shape[1:] for array in arrays)
+    if len(shapes) > 1:
+        one, other = [*shapes][:2]
+        raise InputError(
+            f"the loader's batches do not fit each other: some have rows of shape {one}, others of shape {other}; give "
+            "all of them one shape (resize images, pad texts to one length)"
+        )
     try:
         return np.concatenate(arrays)
     except ValueError as error:
         raise InputError(f"the loader's batches do not fit each other: {error}") from error
 
 
-def _plain(values: Any) -> Any:
-    """A tensor as an array; anything else as it is."""
-    if not isinstance(values, Tensor):
-        return values
-    values = values.detach().cpu().as_subclass(Tensor)
-    return (values.float() if values.dtype is torch.bfloat16 else values).numpy()
+def _same_parts(rows: Any, first: NamedInputs) -> Mapping[str, Any]:
+    if not isinstance(rows, NamedInputs) or rows.parts.keys() != first.parts.keys():
+        raise InputError(f"the loader's batches do not fit each other: only some of them hold {listed(first.parts)}")
+    return rows.parts
+
+
+def _dataset_of(source: Any) -> Any:
+    """The data set behind loaders and subsets."""
+    while isinstance(source, DataLoader | Subset):
+        source = source.dataset
+    return source
 
 
 def _array_of_rows(X: Any) -> Array:

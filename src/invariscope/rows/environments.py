@@ -11,7 +11,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import Blocks, Sums, sum_by_environment
-from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
+from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
 
 
 class Environments:
@@ -218,7 +218,7 @@ class Environments:
 
     def grouped(self, values: Any, what: str) -> Array:
         """Bring further values, given in the user's row order (predictions, say), into the stored order."""
-        array = np.asarray(values)
+        array = np.asarray(plain(values))
         _same_length(len(self.X), len(array), what)
         return self._grouped(array)
 

@@ -99,12 +99,39 @@ def _only_column(table: Any, what: str) -> tuple[Any, Any]:
     return table.iloc[:, 0] if hasattr(table, "iloc") else table[names[0]], names[0]
 
 
+def plain(values: Any) -> Any:
+    """A torch tensor, or a list of them, as arrays, whatever its precision and whether gradients flow to it.
+
+    Anything else stays what it is; torch itself is not imported.
+    """
+    if isinstance(values, list | tuple) and values and _is_tensor(values[0]):
+        return [plain(value) for value in values]
+    if not _is_tensor(values):
+        return values
+    values = values.detach().cpu().to_dense().resolve_conj()
+    if values.is_floating_point() and values.element_size() < 4:  # numpy has no bfloat16, and sums in halves are coarse
+        values = values.float()
+    return values.numpy()
+
+
+def comes_from(thing: Any, package: str) -> bool:
+    """Whether its class, or one that class is made from, is a package's; the package itself is not imported."""
+    return any(ancestor.__module__.partition(".")[0] == package for ancestor in type(thing).__mro__)
+
+
+def _is_tensor(values: Any) -> bool:
+    return hasattr(values, "detach") and comes_from(values, "torch")
+
+
 def _as_array(values: Any, what: str) -> Array:
     """``np.asarray`` that neither turns numbers beside text into text nor forgets which values were masked."""
+    values = plain(values)
     try:
         array = np.asarray(values)
         if array.dtype.kind in "US" and isinstance(values, list | tuple):
             array = np.asarray(values, dtype=object)
+    except InputError:  # an object that says itself why it is no table
+        raise
     except ValueError as error:
         raise InputError(f"{what} cannot be read as a table: its rows differ in length") from error
     return _blanked(array, np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else array

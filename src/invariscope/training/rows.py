@@ -16,7 +16,7 @@ from invariscope.heads.torch_losses import target_columns
 from invariscope.objectives.objective import Tensors
 from invariscope.rows.arrays import Array, Integers
 from invariscope.rows.environments import numbers_or_labels
-from invariscope.rows.tables import vector_of
+from invariscope.rows.tables import plain, vector_of
 from invariscope.rows.targets import target_in
 
 HELD_OUT = 2**31  # keeps the choice of held-out rows apart from the order of batches
@@ -60,7 +60,7 @@ class Rows:
         >>> rows.labels, rows.classes, [tensor.tolist() for tensor in rows.targets]
         (('a', 'b'), ('no', 'yes'), [[0.0, 1.0], [1.0, 0.0]])
         """
-        inputs, (column, _) = torch.tensor(np.asarray(X), dtype=dtype), vector_of(y, "y")  # a copy
+        inputs, (column, _) = torch.tensor(np.asarray(plain(X)), dtype=dtype), vector_of(y, "y")  # a copy
         if len(inputs) != len(column):
             raise InputError(f"X has {len(inputs)} rows, but y has {len(column)}")
         _refuse_unusable(inputs, column)
@@ -148,7 +148,7 @@ def taken(values: Tensors, where: Tensors, stacked: bool) -> Tensors:
 def _grouped(env: Any, rows: int) -> tuple[tuple[Hashable, ...], Integers]:
     if env is None:
         return ("all rows",), np.zeros(rows, np.intp)
-    labels, codes = np.unique(np.asarray(env), return_inverse=True)
+    labels, codes = np.unique(np.asarray(plain(env)), return_inverse=True)
     if len(codes) != rows:
         raise InputError(f"env has {len(codes)} labels for {rows} rows: give one per row")
     return tuple(labels.tolist()), codes

@@ -53,6 +53,17 @@ def test_where_the_representation_is_an_orthogonal_map_of_the_inputs_both_are_th
     np.testing.assert_allclose(found.reached, found.representation, rtol=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_network_of_16_bits_is_refused_and_its_copy_is_not(dtype: torch.dtype, seed: int) -> None:
+    X, y = rows(seed)
+    short = network(seed).to(dtype)
+    kind = "bfloat16" if dtype is torch.bfloat16 else "float16"
+    message = f"^{kind} is too coarse to search for a worst case: give a copy in single precision, .float\\(\\)$"
+    with pytest.raises(InputError, match=message):
+        worst_case_in_inputs(iv.split(short), X, y, rows=5, n_boot=0)
+    assert worst_case_in_inputs(iv.split(copy.deepcopy(short).float()), X, y, rows=5, n_boot=0).loss[-1] > 0
+
+
 def test_rows_are_chosen_by_the_seed_and_their_number_is_said(seed: int) -> None:
     X, y = rows(seed, 60)
     model = iv.split(network(seed))

@@ -130,6 +130,9 @@ def tensor_for(head: Any, Z: Any) -> Tensor:
     own = next(head.parameters(), None) if isinstance(head, nn.Module) else None
     rows = Z.detach() if isinstance(Z, Tensor) else torch.as_tensor(np.array(Z))
     floating = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
+    if own is not None and own.is_floating_point() and own.element_size() < 4:
+        kind = str(own.dtype).removeprefix("torch.")
+        raise InputError(f"{kind} is too coarse to search for a worst case: give a copy in single precision, .float()")
     if own is None:
         return rows.to(floating)
     return rows.to(own.device, own.dtype if own.is_floating_point() else floating)
