@@ -112,6 +112,7 @@ CASES = [
         "give as many", lambda: points(module(2), y=NUMBERS, loss="squared"), lambda: points(y=NUMBERS, loss="squared")
     ),
     Case("must be class codes 0 to 1", lambda: points(y=CODES + 1), points),
+    Case(".float()", lambda: points(fitted_module().bfloat16()), lambda: points(fitted_module().bfloat16().float())),
     # --- in inputs ---
     Case("give iv.split(module)", lambda: in_inputs(module()), in_inputs),
     Case(
