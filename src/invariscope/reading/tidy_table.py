@@ -52,7 +52,7 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
         features, notes = _features(table, features, codes, remarks, named=len(options.features) > 0)
         others |= _cleaned_roles(others, options, remarks)
     order = [name for name in names if name in features or name in numbers.columns]
-    rows, done = _whole_rows(features, others, options, numbers, order)
+    rows, done = _whole_rows(features, others, options, numbers, order, for_model=not encode)
     notes = [*table.notes, *notes, *remarks.notes(), *done]
     X = rows.drop(columns=list(roles))
     known = set(order)
@@ -113,6 +113,8 @@ def _whole_rows(
     options: ReadOptions,
     numbers: pd.DataFrame,
     order: Sequence[str],
+    *,
+    for_model: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
     """All columns side by side, environments grouped and some left out, without gaps; and what was done for that."""
     env, spell = options.env, options.spell
@@ -127,7 +129,7 @@ def _whole_rows(
         rows = rows[keep]
     if options.bins is None:
         refuse_unbinned(rows[env], spell=spell)
-    rows, filled = fill(rows, options.missing, env=rows[env], protected=list(others), spell=spell)
+    rows, filled = fill(rows, options.missing, env=rows[env], protected=list(others), for_model=for_model, spell=spell)
     return rows, [*binned, *left_out, *filled]
 
 
