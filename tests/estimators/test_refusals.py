@@ -148,6 +148,7 @@ def test_a_training_that_diverged_gives_no_model(kind: Any, seed: int) -> None:
         ({"penalty": np.inf}, '"weight" of objective "vrex" is inf: give a number'),
         ({"options": [1]}, 'options is [1]: give a dict of hyper-parameters, such as {"weight": 3.0}'),
         ({"activation": ["relu"]}, "activation \"['relu']\" is unknown: use one of relu, tanh, identity"),
+        ({"checkpoint": 3}, "checkpoint is 3: give the name of a file"),
         ({"hidden": True}, "hidden is True: give whole numbers, such as (64, 64)"),
         ({"hidden": (-3,)}, "hidden is (-3,): give the number of units of every layer, at least 1"),
         (

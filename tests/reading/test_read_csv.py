@@ -13,7 +13,7 @@ from pyarrow import csv
 
 from invariscope.errors import InputError
 from invariscope.reading import read_csv as module
-from invariscope.reading import tidy_table
+from invariscope.reading import stand_ins, tidy_table
 from invariscope.reading.read import read
 from invariscope.reading.read_table import read_table
 
@@ -76,7 +76,16 @@ def test_no_column_of_a_wide_table_is_looked_at_by_itself(monkeypatch: pytest.Mo
     looked_at: list[str] = []
     original = tidy_table.kind_of
     monkeypatch.setattr(tidy_table, "kind_of", lambda column: looked_at.append(column.name) or original(column))
+    asked: list[str] = []
+    for name in ("_tells", "_is_target"):
+        function = getattr(stand_ins, name)
+        monkeypatch.setattr(
+            stand_ins,
+            name,
+            lambda column, *more, function=function: asked.append(column.name) or function(column, *more),
+        )
     found = read(frame, target="y", env="site")
+    assert sorted(asked) == ["copy", "same", "ward", "ward"]
     assert set(looked_at) <= {"ward", "site", "y"}
     assert found.columns == ("ward=x", "ward=y", "ward=z", *(f"g{j}" for j in range(300)), "copy", "same")
     pd.testing.assert_frame_equal(found.X[list(expected.columns)], expected.X)

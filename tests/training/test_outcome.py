@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from torch import nn
 
 from invariscope.errors import InputError
 from invariscope.models.torch_networks import Halves, linear, mlp
+from invariscope.objectives import MMD, VREx
 from invariscope.training import Rows, Schedule, Settings, train, train_replicates
-from invariscope.training.outcome import Standing, constant_risk, refuse_diverged
+from invariscope.training.outcome import Standing, constant_risk, notes_on, refuse_diverged
 from tests.training.conftest import built, made_rows
 
 SIXTY = Settings(steps=60, learning_rate=0.05)
@@ -132,14 +134,23 @@ def test_a_representation_that_collapsed_says_so_and_the_advice_helps() -> None:
     rows = made_rows(0)
     pressed = train(built(0), rows, "mmd", settings=Settings(steps=200, learning_rate=0.05))
     assert pressed.notes == ()
-    from invariscope.objectives import MMD
-
     collapsed = train(built(0), rows, MMD(weight=1e6), settings=Settings(steps=200, learning_rate=0.05))
     assert collapsed.notes == (
         "The predictions collapsed: they hardly differ between rows, and a constant is as good. If the columns do say "
         "something about the target, lower the penalty (1e+06 now), to 1 say, or let it grow slowly (wait, ramp).",
     )
     assert train(built(0), rows, MMD(weight=1.0), settings=Settings(steps=200, learning_rate=0.05)).notes == ()
+
+
+@pytest.mark.parametrize(("spread", "share", "told"), [(0.09, 0.96, True), (0.11, 0.96, False), (0.09, 0.94, False)])
+def test_a_constant_neither_spreads_nor_gains(spread: float, share: float, told: bool) -> None:
+    rows, weights = made_rows(0), {"w": torch.zeros(1)}
+    constant = constant_risk(rows)
+    program = SimpleNamespace(objective=VREx(weight=10.0))
+    loop: Any = SimpleNamespace(program=program, step=60, settings=SIXTY)
+    start = Standing({"w": torch.ones(1)}, 2 * constant, 1.0, 0, 0)
+    end = Standing(weights, share * constant, spread * constant**0.5, 0, 0)
+    assert [note.partition(":")[0] for note in notes_on(start, end, rows, loop)] == ["The predictions collapsed"] * told
 
 
 def dead(units: int, of: int) -> Halves:
@@ -209,6 +220,8 @@ def test_replicates_mark_the_models_that_diverged() -> None:
     draws = [made_rows(seed) for seed in range(2)]
     calm = train_replicates(lambda: linear(3, 1), draws, "erm", seeds=range(2), settings=SIXTY)
     assert calm.diverged.tolist() == [False, False]
+    same = Rows.of(np.arange(4.0)[:, None], [7.0] * 4, list("aabb"), task="regression")  # nothing is worse than nothing
+    assert not train_replicates(lambda: linear(1, 1), same, "erm", seeds=range(2), settings=SIXTY).diverged.any()
 
 
 def test_notes_are_none_for_a_training_that_went_well(seed: int) -> None:

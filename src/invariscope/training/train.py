@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from invariscope.models.torch_networks import Halves, halves_of, widths_of
 from invariscope.objectives.objective import Objective, objective_of
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array
+from invariscope.rows.given_numbers import shown
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.loop import Loop, Settings
 from invariscope.training.outcome import Standing, notes_on, refuse_diverged
@@ -106,6 +108,8 @@ def train(
         memory=objective.memory(len(rows.labels)),
         buffers=dict(network.named_buffers()),
     )
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise InputError(f"checkpoint is {shown(checkpoint)}: give the name of a file")
     file = None if checkpoint is None else Checkpoint(Path(checkpoint), checkpoint_every)
     if file is not None:
         loop.resume(file)
