@@ -218,6 +218,14 @@ def test_features_keep_their_order_and_may_be_repeated(run: Run, hospitals: pd.D
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        (["--target", "days in bet"], 'column "days in bet" (--target) is not in h.csv: did you mean "days in bed"?'),
+        (["--env", "Hospitals"], 'column "Hospitals" (--env) is not in h.csv: did you mean "hospital"?'),
+        (["--env-bins", "1e30"], '--env-bins is "1e30": give one of year, '),
+        (["--env", "age", "--env-bins", "9" * 30], f"--env-bins is {'9' * 30}: give a whole number from 2 to 1,000"),
+        (
+            ["--missing", "keep", "--na", "f"],
+            "--missing keep is for a model that fills gaps in by itself, and here is none",
+        ),
         (["--categories", "AGE"], 'column "AGE" (--categories) is not in h.csv: did you mean "age"?'),
         (["--features", "age", "--categories", "sex"], 'column "sex" (--categories) is not among the features'),
         (["--env-bins", "decade"], '--env-bins is "decade": give one of year, quarter, month, week, day'),
@@ -793,3 +801,17 @@ def test_heart_disease_in_four_hospitals(data_file: Callable[[str], Path], run: 
     page = Path("heart.html").read_text(encoding="utf-8")
     for word in ("Cleveland", "Budapest", "Zürich", "Long Beach", "pain", "hospital", "disease"):
         assert word in page
+
+
+@pytest.mark.slow  # a process of its own
+def test_a_table_may_come_through_standard_input(run: Run) -> None:
+    options = ["--target", "days in bed", "--env", "hospital", "--n-boot", "99", "--quiet", "--json", "piped.json"]
+    subprocess.run(
+        [sys.executable, "-m", "invariscope", "audit", "-", *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        input=Path("h.csv").read_bytes(),
+        check=True,
+    )
+    run("--quiet --json", "named.json")
+    piped, named = (json.loads(Path(name).read_text()) for name in ("piped.json", "named.json"))
+    assert piped["results"] == named["results"]

@@ -306,7 +306,21 @@ def test_our_model_may_read_the_environment(hospitals: pd.DataFrame) -> None:
         (["--out", "no/m.skops"], "--out no/m.skops: there is no folder no; make it first"),
         (["--features", "agee"], 'column "agee" (--features) is not in h.csv: did you mean "age"?'),
         (["--task", "classification"], 'target "days in bed" has 300 different numbers: too many to be classes'),
-        (["--learning-rate", "1e200"], "training diverged at step 10: lower the learning rate"),
+        (["--hidden", "-3"], '--hidden is "-3": give the units'),
+        (["--hidden", "64,,64"], '--hidden is "64,,64": give the units'),
+        (["--hidden", "1e3"], '--hidden is "1e3": give the units'),
+        (["--hidden", "9" * 5000], f'--hidden is "{"9" * 39}…": give the units'),
+        (
+            ["--hidden", "1000000000"],
+            "hidden is (1000000000,): with 6 columns that makes 8e+09 weights, and at most 100,",
+        ),
+        (["--hidden", ",".join(["1"] * 10**5)], "hidden has 100,000 layers, and at most 100 are trained: give fewer"),
+        (["--steps", "1000000000000"], "steps is 1000000000000: give a whole number from 1 to 1,000,000,000"),
+        (
+            ["--learning-rate", "1e200"],
+            "training diverged at step 10: lower the learning rate (1e+200 now), to 0.01 say, or the penalty (10 now),",
+        ),
+        (["--learning-rate", "1e30"], "training diverged: the loss on the rows it was trained on is "),
     ],
 )
 def test_what_cannot_be_trained_is_told_in_one_sentence(options: list[str], sentence: str, run: Run) -> None:
@@ -315,6 +329,30 @@ def test_what_cannot_be_trained_is_told_in_one_sentence(options: list[str], sent
     assert done.stderr.startswith(f"InputError: {sentence}")
     assert done.stderr.count("\n") == 1
     assert [path.name for path in Path().iterdir()] == ["h.csv"]
+
+
+def test_what_is_told_of_a_training_that_diverged_helps(run: Run) -> None:
+    told = run("--learning-rate 1e30 --objective erm").stderr
+    assert told.endswith("for the best constant: lower the learning rate (1e+30 now), to 0.01 say\n")
+    assert not Path("m.skops").exists()
+    assert run("--learning-rate 0.01 --objective erm --steps 100").exit_code == 0
+    assert load_model("m.skops").notes_ == ()
+
+
+def test_a_training_that_hardly_moved_says_so(run: Run) -> None:
+    done = run("--learning-rate 1e-30 --objective erm")
+    assert (done.exit_code, done.stderr) == (0, "")
+    said = " ".join(done.stdout.split())
+    assert "Note: Training hardly moved: in 30 steps the loss went from " in said
+    assert ". Raise the learning rate (1e-30 now), to 0.01 say." in said
+    assert "hardly moved" not in run("--objective erm").stdout
+
+
+def test_a_collapse_is_told_and_the_advice_helps(run: Run) -> None:
+    pressed = "--features age --objective mmd --hidden 4 --steps 200 --learning-rate 0.05 --penalty"
+    said = " ".join(run(f"{pressed} 1e6").stdout.split())
+    assert "lower the penalty (1e+06 now), to 1 say, or let it grow slowly (wait, ramp)." in said
+    assert "collapsed" not in run(f"{pressed} 1").stdout
 
 
 def test_two_numbers_are_two_classes(run: Run, hospitals: pd.DataFrame) -> None:

@@ -132,6 +132,19 @@ def test_several_time_zones_are_compared_in_utc() -> None:
         ([1, 2], True, "env_bins= is True: invariance compares at least 2 groups"),
         ([1, 2], [50, 30], r"env_bins= is \(50, 30\): give the edges between groups as numbers that go up"),
         ([1, 2], [], r"env_bins= is \(\): give the edges"),
+        ([1, 2], -2, "env_bins= is -2: invariance compares at least 2 groups"),
+        ([1, 2], 10**30, r"env_bins= is 10{30}: give a whole number from 2 to 1,000$"),
+        ([1, 2], 10**6, r"env_bins= is 1000000: give a whole number from 2 to 1,000$"),
+        ([1, 2], 1e30, r"env_bins= is 1e\+30: give a whole number from 2 to 1,000$"),
+        ([1, 2], np.nan, "env_bins= is nan: give a whole number from 2 to 1,000$"),
+        ([1, 2], 3.0, r"env_bins= is 3\.0: give a whole number from 2 to 1,000$"),
+        ([1, 2], ["a"], r"env_bins= is \['a'\]: give the edges between groups as numbers that go up, at most 999$"),
+        ([1, 2], {3, 4}, r"env_bins= is \(\): give the edges"),
+        (
+            [1, 2],
+            range(1000),
+            r"env_bins= is range\(0, 1000\): give the edges between groups as numbers that go up, at m",
+        ),
         ([1, 2], [30, 30], r"env_bins= is \(30, 30\): give the edges"),
     ],
 )
@@ -298,3 +311,9 @@ def test_environments_left_out_in_a_shell() -> None:
         without_environments(env, ("a,f",), spell=SHELL)
     with pytest.raises(InputError, match="drop_env= names every site: there would be no row left"):
         without_environments(env, env.tolist())
+
+
+def test_as_many_groups_as_there_may_be() -> None:
+    ages = pd.Series(np.arange(5000), name="age")
+    assert bin_environments(ages, 1000)[0].nunique() == 1000
+    assert bin_environments(ages, np.arange(1.0, 1000.0))[0].nunique() == 1000

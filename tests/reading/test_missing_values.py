@@ -166,7 +166,7 @@ def test_many_columns_are_not_all_listed() -> None:
 @given(st.lists(st.tuples(st.one_of(st.none(), st.integers(-9, 9)), st.sampled_from(["a", "b", None])), min_size=1))
 def test_whatever_is_chosen_nothing_is_missing_afterwards(rows: list[tuple[int | None, str | None]]) -> None:
     frame = pd.DataFrame(rows, columns=["number", "text"]).astype({"number": float, "text": "str"})
-    for how in MISSING_CHOICES[1:]:
+    for how in set(MISSING_CHOICES) - {"refuse", "keep"}:
         try:
             filled, notes = fill(frame, how)
         except InputError:
@@ -177,3 +177,41 @@ def test_whatever_is_chosen_nothing_is_missing_afterwards(rows: list[tuple[int |
         for name in set(filled) & set(frame):  # what was there is still there
             known = frame.loc[filled.index, name].notna()
             assert filled.loc[known, name].tolist() == frame.loc[filled.index, name][known].tolist()
+
+
+def test_gaps_are_kept_for_a_model_only() -> None:
+    frame = pd.DataFrame({"a": [1.0, NAN, 3.0], "b": ["x", "y", None], "y": [1.0, 2.0, NAN]})
+    kept, notes = fill(frame, "keep", protected=["y"], for_model=True)
+    assert kept["a"].isna().tolist() == [False, True]
+    assert notes == (
+        "Left out 1 of 3 rows that lack y (1).",
+        "Left to the model, which fills in what is missing: a 1.",
+    )
+    with pytest.raises(InputError) as refused:
+        fill(frame[["a", "b"]], "keep")
+    assert str(refused.value) == (
+        'missing="keep" is for a model that fills gaps in by itself, and here is none (a 1, b 1): choose drop-rows or '
+        "impute-median"
+    )
+    with pytest.raises(
+        InputError, match=r'pass missing="impute-median", or missing="keep" if the model fills them in by'
+    ):
+        fill(frame[["a"]], "refuse", for_model=True)
+
+
+def test_the_columns_that_cost_most_rows_are_found_one_after_the_other(seed: int) -> None:
+    from invariscope.reading.missing_values import COSTLY, _costly
+
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        width = int(rng.integers(1, 7))
+        gaps = pd.DataFrame(rng.random((40, width)) < rng.random(width), columns=list("abcdef")[:width])
+        droppable = list(gaps.sum().sort_values(ascending=False, kind="stable").index)[
+            : int(rng.integers(0, width + 1))
+        ]
+        expected = droppable
+        for count in range(len(droppable)):
+            if gaps.drop(columns=droppable[:count]).any(axis=1).mean() < COSTLY:
+                expected = droppable[:count]
+                break
+        assert _costly(gaps, droppable) == expected

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -136,3 +137,43 @@ def test_columns_without_names_are_counted(table: pd.DataFrame) -> None:
 def test_a_path_is_no_model(path: str | Path, table: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r"model is the path model\.skops: give the fitted model itself"):
         iv.read(table, **ROLES, model=path)
+
+
+def test_a_model_that_fills_gaps_in_gets_them(table: pd.DataFrame) -> None:
+    holes = table.assign(dose=table["dose"].where(table.index % 5 != 0), days=table["days"].where(table.index != 7))
+    known = holes.dropna(subset="days")
+    model = make_pipeline(SimpleImputer(), LinearRegression()).fit(known[["age", "dose"]], known["days"])
+    with pytest.raises(InputError) as refused:
+        iv.read(known, **ROLES, model=model)
+    assert str(refused.value) == (
+        'column "dose" has 12 missing values (Bern: 6 of 29). Drop it, or pass missing="impute-median", or '
+        'missing="keep" if the model fills them in by itself.'
+    )
+    data = iv.read(holes, **ROLES, model=model, missing="keep")
+    assert data.notes == (
+        "Left out 1 of 60 rows that lack days (1).",
+        "Left to the model, which fills in what is missing: dose 12.",
+    )
+    np.testing.assert_array_equal(model.predict(data.X), model.predict(known[["age", "dose"]]))
+    audited = iv.audit(model, *data, n_boot=99)
+    expected = iv.audit(model, known[["age", "dose"]], known["days"], known["site"], n_boot=99)
+    assert audited["regret"].value == expected["regret"].value
+
+
+def test_gaps_are_not_kept_where_nothing_fills_them_in(table: pd.DataFrame) -> None:
+    holes = table.assign(dose=table["dose"].where(table.index % 5 != 0))
+    plain = LinearRegression().fit(table[["age", "dose"]], table["days"])
+    with pytest.raises(InputError) as refused:
+        iv.read(holes, **ROLES, model=plain, missing="keep")
+    assert str(refused.value) == (
+        'the model cannot predict rows with missing values, which missing="keep" leaves to it: choose drop-rows or '
+        "impute-median"
+    )
+    assert iv.read(holes, **ROLES, model=plain, missing="impute-median").X["dose"].notna().all()
+    with pytest.raises(
+        InputError, match=r"is for a model that fills gaps in by itself, and here is none \(dose 12\): choose"
+    ):
+        iv.read(holes, **ROLES, missing="keep")
+    trained = iv.InvariantRegressor("erm", steps=5).fit(table[["age", "dose"]], table["days"])
+    with pytest.raises(InputError, match="is for a model that fills gaps in by itself, and here is none"):
+        iv.read(holes, **ROLES, missing="keep", model=trained)

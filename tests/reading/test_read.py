@@ -311,6 +311,10 @@ def test_codes_and_nameless_columns_in_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ({"target": None}, "target= is None: give the name of a column, as text"),
+        ({"env": 3}, "env= is 3: give the name of a column, as text"),
+        ({"features": [3]}, "features= is 3: give the name of a column, as text"),
+        ({"target": "\ud800"}, 'column "\ud800" (target=) is not in the table: it has '),
         ({"target": "il"}, 'column "il" (target=) is not in the table: did you mean "ill"?'),
         ({"env": "Hospitals"}, 'column "Hospitals" (env=) is not in the table: did you mean "hospital"?'),
         ({"features": ["agee"]}, 'column "agee" (features=) is not in the table: did you mean "age"?'),
@@ -369,3 +373,10 @@ def test_from_a_file_to_a_verdict(data_file: Callable[[str], Path], tmp_path: Pa
     assert audit.data.columns == data.columns
     everything = iv.read(tmp_path / "adult.csv", target="income", env="sex")
     assert any("workclass (" in note and '× "?"' in note for note in everything.notes)
+
+
+def test_row_numbers_that_came_with_an_arrow_table_are_no_feature(patients: pd.DataFrame) -> None:
+    shuffled = patients.sample(frac=1, random_state=0)
+    table = pa.table(shuffled)
+    assert "__index_level_0__" in table.column_names
+    assert read(table, target="ill", env="hospital").columns == read(shuffled, target="ill", env="hospital").columns

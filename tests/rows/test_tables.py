@@ -375,3 +375,11 @@ def test_numpy_pandas_polars_and_pyarrow_agree(values: Any) -> None:
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == expected.dtype
         assert found_names == tuple(names)
+
+
+def test_row_numbers_that_pandas_gave_an_arrow_table_are_no_column() -> None:
+    frame = pd.DataFrame({"age": [1.0, 2.0, 3.0]}, index=[5, 3, 9])
+    table = pa.table(frame)
+    assert table.column_names == ["age", "__index_level_0__"]
+    matrix, names = matrix_of(table)
+    assert (matrix.tolist(), names) == ([[1.0], [2.0], [3.0]], ("age",))

@@ -52,9 +52,9 @@ def test_what_counts_the_same_is_up_to_the_user(seed: int) -> None:
 def test_large_weights_keep_the_size_of_steps() -> None:
     """Divided by the weight, a million times the penalty moves parameters as far as the penalty alone."""
     rows, network = made_rows(0), linear(3, 1).double()
-    sgd = Settings(steps=1, optimiser="sgd", learning_rate=1e-3)
+    sgd = Settings(steps=1, optimiser="sgd", learning_rate=1e-9)
     moved = train(network, rows, IRM(weight=1e6), settings=sgd).network.represent.weight - network.represent.weight
-    wild = Settings(steps=1, optimiser="sgd", learning_rate=1e-3, schedule=Schedule(rescale=False))
+    wild = Settings(steps=1, optimiser="sgd", learning_rate=1e-9, schedule=Schedule(rescale=False))
     unscaled = train(network, rows, IRM(weight=1e6), settings=wild).network.represent.weight - network.represent.weight
     torch.testing.assert_close(unscaled, 1e6 * moved, rtol=1e-6, atol=0)
 

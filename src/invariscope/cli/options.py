@@ -35,8 +35,8 @@ def reading_options(otherwise: str = "") -> Callable[[Command], Command]:
         click.option("--categories", multiple=True, metavar="A,B,...", help="Columns of numbers that are codes."),
         click.option(
             "--missing", type=click.Choice(MISSING_CHOICES), default="refuse", show_default=True,
-            help="What to do about missing values. In text, the median is the most frequent value. All but refuse "
-            "leave out rows without target or environment.",
+            help="What to do about missing values. In text, the median is the most frequent value; keep leaves them to "
+            "a --model that fills them in by itself. All but refuse leave out rows without target or environment.",
         ),
         click.option(
             "--na", multiple=True, metavar="TEXT",

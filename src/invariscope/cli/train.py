@@ -31,6 +31,7 @@ OBJECTIVES = (
     "mmd", "regret", "transport_gap", "vrex", "wasserstein_matching", "worst_case",
 )  # fmt: skip
 STEPS = click.IntRange(min=1)
+LONGEST = 20  # digits of a number of units; Python refuses to read thousands of them
 EPILOG = """\b
 Examples:
   invariscope train heart.csv --target disease --env hospital --out model.skops
@@ -70,7 +71,7 @@ Examples:
 )  # fmt: skip
 @reading_options()
 @TASK
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same model.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Same seed, same model.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def train_command(
     data: Path,
@@ -117,9 +118,9 @@ def _layers(text: str | None) -> tuple[int, ...]:
     >>> _layers("64, 32"), _layers(None)
     ((64, 32), ())
     """
-    parts = [] if text is None else text.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f'--hidden is "{text}": give the units of every layer, as in 64 or 64,64')
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and part.strip("0") and len(part) < LONGEST for part in parts):
+        raise InputError(f'--hidden is "{wording.short(text)}": give the units of every layer, as in 64 or 64,64')
     return tuple(int(part) for part in parts)
 
 
@@ -151,7 +152,7 @@ def _shown(training: Training, model: InvariantEstimator, objective: Objective, 
         objective.name + (f", penalty {objective.weight:g}" if objective.penalises else ""),
     ]
     top.add_row(Text(f"Trained on {' · '.join(outline)}"), Text(wording.duration(seconds), style="dim"))
-    remarks = [*training.notes]
+    remarks = [*training.notes, *model.notes_]
     if "held_out" in model.history_:
         remarks.append(
             f"Stopped after step {model.n_iter_:,} of at most {model.steps:,}; rows held out did best at step "

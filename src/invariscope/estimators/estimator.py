@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from invariscope.errors import InputError
+from invariscope.estimators.given_rows import refuse_magnitudes_of, refuse_unreadable, validated
 from invariscope.estimators.leave_one_environment_out import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
 from invariscope.estimators.onnx_export import export
@@ -22,6 +24,7 @@ from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import unique_labels
+from invariscope.rows.given_numbers import whole_number
 from invariscope.rows.tables import plain
 
 if TYPE_CHECKING:
@@ -90,10 +93,12 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         X, y = plain(X), plain(y)
         numeric = self._task == "regression"
-        _refuse_text(X, y, numeric)
+        refuse_unreadable(X, y, numeric)
         y, classes = self._read(y)
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_samples=2, y_numeric=numeric)
+        X, y = validated(self, X, y=y, ensure_min_samples=2, y_numeric=numeric)
         dtype = dtype_of(self.precision)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
+        notes = refuse_magnitudes_of(X, list(map(str, names)), y if numeric else None)
         if classes is not None:
             self.classes_ = classes
         targets, outputs = self._encoded(y)
@@ -126,6 +131,9 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.network_, self.n_representation_ = plan, width
         self.weights_ = {name: value.numpy().copy() for name, value in trained.network.state_dict().items()}
         self.history_ = trained.history
+        self.notes_ = (*notes, *trained.notes)
+        for note in self.notes_:
+            warnings.warn(note, ConvergenceWarning, stacklevel=2)
         self.n_iter_, self.kept_step_ = int(trained.history["step"][-1]), trained.kept_step
         return self
 
@@ -196,7 +204,9 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: Any) -> tuple[Floats, Array]:
         """Scores (n, K) in the network's units, and features (n, d)."""
         check_is_fitted(self)
-        X = validate_data(self, plain(X), reset=False, dtype=(np.float64, np.float32))
+        X = plain(X)
+        refuse_unreadable(X)
+        X = validated(self, X, reset=False)
         network = fitted_network(self)
         import torch
 
@@ -244,29 +254,15 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return export(self, Path(path), precision)
 
 
-def _refuse_text(X: Any, y: Any, numeric: bool) -> None:
-    """Where scikit-learn would say that a text is no float, say which column, and what to do."""
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):  # a pandas frame
-        for name, kind in zip(X.columns, X.dtypes, strict=True):
-            if str(kind) in ("object", "str", "string", "category") and X[name].map(lambda v: isinstance(v, str)).any():
-                raise InputError(f'column "{name}" of X holds text: encode it (iv.read, or a OneHotEncoder) or drop it')
-    if numeric and any(isinstance(value, str) for value in np.asarray(y, dtype=object).ravel()[:1]):
-        raise InputError("y holds text: use InvariantClassifier for classes, or turn it into numbers")
-
-
 def _centre_and_scale(X: Array, standardise: bool) -> tuple[Floats, Floats]:
     if not standardise:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
-    with np.errstate(over="ignore"):
-        centre, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-    if not np.isfinite(scale).all():
-        raise InputError(f"column {int(np.argmin(np.isfinite(scale)))} of X is too large to be squared: rescale it")
+    centre, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     constant = X.min(axis=0) == X.max(axis=0)  # their computed spread may be rounding error in place of 0
     return np.where(constant, X[0].astype(np.float64), centre), np.where(constant | (scale == 0), 1.0, scale)
 
 
 def _seed_of(random_state: Any) -> int:
-    generator = check_random_state(random_state)
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(generator.randint(np.iinfo(np.int32).max))
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    return whole_number(random_state, "random_state", most=2**32 - 1)  # as scikit-learn has it

@@ -12,6 +12,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.given_numbers import real_number, shown
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +40,7 @@ class Fitted(Protocol):
     scale_: Floats
     objective_: str
     environments_: tuple[Any, ...]
+    notes_: tuple[str, ...]
     n_features_in_: int
     n_representation_: int
 
@@ -81,7 +83,10 @@ def new_network(estimator: Fitted, outputs: int, seed: int) -> tuple[Halves, int
         torch.default_generator.manual_seed(seed)
         if estimator.network is None:
             plan["hidden"] = _hidden_layers(estimator.hidden)
-            plan |= {"activation": estimator.activation, "dropout": float(estimator.dropout)}
+            plan |= {
+                "activation": estimator.activation,
+                "dropout": real_number(estimator.dropout, "dropout", below=1.0),
+            }
             network = _planned_network(plan, inputs)
         else:
             network = _own_network(estimator.network, inputs, outputs)
@@ -131,10 +136,10 @@ def passes_score_on(estimator: Fitted) -> bool:
 def _hidden_layers(hidden: Any) -> tuple[int, ...]:
     units = (hidden,) if isinstance(hidden, int | np.integer) else hidden
     if isinstance(units, str) or not isinstance(units, Iterable):
-        raise InputError(f"hidden is {hidden!r}: give the units of every layer, such as (64, 64)")
+        raise InputError(f"hidden is {shown(hidden)}: give the units of every layer, such as (64, 64)")
     widths = tuple(units)
-    if not all(isinstance(width, int | np.integer) for width in widths):
-        raise InputError(f"hidden is {hidden!r}: give whole numbers, such as (64, 64)")
+    if not all(isinstance(width, int | np.integer) and not isinstance(width, bool) for width in widths):
+        raise InputError(f"hidden is {shown(hidden)}: give whole numbers, such as (64, 64)")
     return tuple(map(int, widths))
 
 

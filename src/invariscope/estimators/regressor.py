@@ -53,6 +53,9 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):  # type: ignore[mi
     objective_, environments_ : name of the objective, labels of the environments trained on
     history_ : dict of arrays: step, loss, risk, penalty and, with ``held_out``, held_out
     n_iter_, kept_step_ : steps done, and the step whose weights were kept
+    notes_ : what there is to say of the training, and what to change: it hardly moved, predictions or hidden units are
+        the same in all rows, digits were lost. Each is a ``ConvergenceWarning``, too. A training that diverged (ten
+        times worse than the best constant on its own rows) is an ``InputError``.
     target_centre_, target_scale_ : what the target is standardised by
 
     >>> import invariscope as iv

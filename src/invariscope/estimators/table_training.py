@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
 
 from invariscope.errors import InputError
 from invariscope.estimators.classifier import InvariantClassifier
@@ -90,10 +92,12 @@ class Training:
         return label_array(self.target.classes)[values.astype(np.intp)] if self.target.classes else values
 
     def fitted(self, **settings: Any) -> InvariantEstimator:
-        """The model, trained on all environments but those left out."""
+        """The model, trained on all environments but those left out; ``notes_`` of it are not warned about as well."""
         kind = InvariantClassifier if self.target.classes else InvariantRegressor
         seen = _among(self.data, self.trained_on)
-        model: InvariantEstimator = kind(**settings).fit(self.X[seen], self.y[seen], env=self.rows.env[seen])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model: InvariantEstimator = kind(**settings).fit(self.X[seen], self.y[seen], env=self.rows.env[seen])
         return model.set_params(progress=False)  # type: ignore[no-any-return]
 
     def losses(self, model: Any) -> dict[str, Floats]:

@@ -47,6 +47,7 @@ def store(estimator: Fitted, path: Path) -> Path:
         "environments": list(estimator.environments_),
         "names": None if names is None else list(names),
         "classes": _classes(estimator),
+        "notes": list(estimator.notes_),
     }
     arrays = {f"weights/{name}": np.ascontiguousarray(values) for name, values in estimator.weights_.items()}
     arrays |= {f"history/{name}": np.ascontiguousarray(values) for name, values in estimator.history_.items()}
@@ -96,6 +97,7 @@ def _filled(kind: Any, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         model.classes_ = np.array(about["classes"]["values"], dtype=_label_type(about["classes"]["dtype"]))
     model.network_ = _plan(about["network"], len(about["classes"]["values"]) if about["classes"] else 2)
     model.objective_, model.environments_ = str(about["objective"]), tuple(about["environments"])
+    model.notes_ = tuple(map(str, about.get("notes", ())))  # older files have none
     if about["names"] is not None:
         model.feature_names_in_ = np.array([str(name) for name in about["names"]], dtype=object)
     model.weights_, model.history_ = group(arrays, "weights"), group(arrays, "history")

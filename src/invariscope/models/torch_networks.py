@@ -14,12 +14,15 @@ from torch import Tensor, nn
 
 from invariscope.errors import InputError
 from invariscope.models.torch_heads import as_it_predicts
+from invariscope.rows.given_numbers import shown
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "identity": nn.Identity}
 HALVES = (
     "give a pair (representation, head), a module with attributes featurizer and classifier or represent and head, "
     "or an nn.Sequential that ends with an nn.Linear, whose outputs are logits (no sigmoid or softmax)"
 )
+MOST_WEIGHTS = 100_000_000  # with gradients and the optimiser's averages, 4 GB in double precision
+MOST_LAYERS = 100  # plain layers on layers do not train long before that
 PASSING = (nn.Identity, nn.Flatten)  # behind a head they change none of its numbers
 
 
@@ -133,15 +136,28 @@ def mlp(
     >>> mlp(4, 1, (8,)).head
     Linear(in_features=8, out_features=1, bias=True)
     """
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise InputError(f'activation "{activation}" is unknown: use one of {", ".join(ACTIVATIONS)}')
     if not 0 <= dropout < 1:
         raise InputError(f"dropout is {dropout!r}: give a share of at least 0 and below 1")
     if any(width < 1 for width in hidden):
-        raise InputError(f"hidden is {tuple(hidden)}: give the number of units of every layer, at least 1")
+        raise InputError(f"hidden is {shown(tuple(hidden))}: give the number of units of every layer, at least 1")
+    _refuse_too_large(inputs, hidden, outputs)
     if not hidden:
         return linear(inputs, outputs)
     return Halves(HiddenLayers(inputs, hidden, activation, dropout), nn.Linear(hidden[-1], outputs))
+
+
+def _refuse_too_large(inputs: int, hidden: Sequence[int], outputs: int) -> None:
+    """Before any memory is touched."""
+    if len(hidden) > MOST_LAYERS:
+        raise InputError(f"hidden has {len(hidden):,} layers, and at most {MOST_LAYERS} are trained: give fewer")
+    weights = sum((before + 1) * after for before, after in itertools.pairwise([inputs, *map(int, hidden), outputs]))
+    if weights > MOST_WEIGHTS:
+        raise InputError(
+            f"hidden is {shown(tuple(hidden))}: with {inputs:,} columns that makes {weights:.2g} weights, and at most "
+            f"{MOST_WEIGHTS:,} are trained: give fewer units"
+        )
 
 
 def convnet(shape: tuple[int, int, int], outputs: int) -> Halves:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,11 +16,10 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import risks
 from invariscope.models.torch_heads import FeatureHead
 from invariscope.rows.arrays import Floats
+from invariscope.rows.given_numbers import REAL, TRUTH, shown
 
 Tensors = Sequence[Tensor]  # one for every environment
 Named = dict[str, Tensor]
-
-NUMBER = int | float | np.integer | np.floating
 
 
 @dataclass(frozen=True)
@@ -189,6 +188,8 @@ def objective_of(given: Any, weight: float | None = None, options: dict[str, Any
         given = given()
     if not isinstance(given, Objective):
         raise InputError(f"an objective is a name or an invariscope.objectives object, not a {type(given).__name__}")
+    if options is not None and not isinstance(options, Mapping):
+        raise InputError(f'options is {shown(options)}: give a dict of hyper-parameters, such as {{"weight": 3.0}}')
     changes = dict(options or {})
     if weight is not None and "weight" in changes:
         raise InputError(
@@ -200,6 +201,7 @@ def objective_of(given: Any, weight: float | None = None, options: dict[str, Any
     for name, value in changes.items():
         if name not in known:
             raise InputError(f'objective "{given.name}" has no hyper-parameter "{name}": it has {", ".join(known)}')
-        if type(getattr(given, name)) in (int, float) and not isinstance(value, NUMBER):
-            raise InputError(f'"{name}" of objective "{given.name}" is {value!r}: give a number')
+        number = isinstance(value, REAL) and not isinstance(value, TRUTH) and math.isfinite(value)
+        if type(getattr(given, name)) in (int, float) and not number:
+            raise InputError(f'"{name}" of objective "{given.name}" is {shown(value)}: give a number')
     return replace(given, **{name: float(value) if name == "weight" else value for name, value in changes.items()})

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
+from invariscope.reading.read_table import plain_numbers
 from invariscope.rows.arrays import Floats
 
 
@@ -63,21 +64,27 @@ def encoded(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Origin]]:
     >>> encoded(table)[0].columns.tolist(), encoded(table)[1][1]
     (['sex=f', '(sex=m)', 'sex=m'], Origin(column='sex', rest='=m'))
     """
-    levels_of = {str(name): _levels(column) for name, column in frame.items()}
+    numbers = plain_numbers(frame)
+    levels_of = {
+        str(name): None if number else _levels(frame[name]) for name, number in zip(frame, numbers, strict=True)
+    }
     origins: list[Origin] = []
+    places: dict[str, int] = {}
     for name, levels in levels_of.items():
+        places[name] = len(origins)
         origins += [Origin(name)] if levels is None else [Origin(name, f"={level_name(level)}") for level in levels]
     values = np.zeros((len(origins), len(frame)))
-    names: list[str] = []
+    plain = frame.columns[numbers]
+    values[[places[name] for name in plain]] = frame[plain].to_numpy(dtype=np.float64).T
+    names = [origin.column for origin in origins]
     for name, levels in levels_of.items():
-        rows = values[len(names) :]
-        if levels is None:
-            rows[0] = frame[name].to_numpy(dtype=np.float64)
-            names.append(name)
-        else:
-            write_indicators(frame[name], levels, rows[: len(levels)])
-            taken = {*levels_of, *names}
-            names += [unused_name(column + rest, taken) for column, rest in origins[len(names) :][: len(levels)]]
+        rows = slice(places[name], places[name] + len(levels or [name]))
+        if levels is not None:
+            write_indicators(frame[name], levels, values[rows])
+            taken = {*levels_of, *names[: rows.start]}
+            names[rows] = [unused_name(column + rest, taken) for column, rest in origins[rows]]
+        elif name not in plain:
+            values[rows] = frame[name].to_numpy(dtype=np.float64)
     return pd.DataFrame(values.T, index=frame.index, columns=pd.Index(names, dtype=object), copy=False), origins
 
 

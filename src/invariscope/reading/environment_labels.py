@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from invariscope.reading.options import PYTHON, ReadOptions, Spelling
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.written_values import dates_of, look_like_dates, mostly_numbers
 from invariscope.rows.arrays import Booleans, Floats, Integers
+from invariscope.rows.given_numbers import REAL, shown, whole_number
 
 #: Parts of a date: a whole number that is in the order of the groups, from ``column.dt``; and its label.
 DATE_BINS: Mapping[str, tuple[Callable[[Any], Any], Callable[[int], str]]] = {
@@ -37,6 +38,8 @@ DATE_BINS: Mapping[str, tuple[Callable[[Any], Any], Callable[[int], str]]] = {
 }
 #: As many groups of numbers as a message proposes.
 PROPOSED = 4
+#: More are refused as environments anyhow.
+MOST_GROUPS = 1000
 
 
 class Bin(str):
@@ -112,11 +115,30 @@ def bin_environments(
         remedy = f"pass {spell('env_bins', 'month')}, say" if dated else f"leave out {option}"
         raise InputError(f'column "{column.name}" is {kind}, which cannot be cut into groups of numbers: {remedy}')
     values: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if isinstance(how, int | np.integer):
-        if how < 2 or isinstance(how, bool):
-            raise InputError(f"{option} is {how}: invariance compares at least 2 groups")
-        return _quantile_groups(column, values, int(how))
-    return _groups_between(column, values, np.asarray(how, dtype=np.float64), option)
+    if isinstance(how, REAL):
+        if isinstance(how, int | np.integer) and how < 2:
+            raise InputError(f"{option} is {shown(how)}: invariance compares at least 2 groups")
+        return _quantile_groups(column, values, whole_number(how, option, 2, MOST_GROUPS))
+    return _groups_between(column, values, _edges(how, option))
+
+
+def _edges(how: Any, option: str) -> Floats:
+    text = shown(how)
+    try:
+        edges = np.asarray([] if isinstance(how, Set) else list(how), dtype=np.float64)  # a set has no order
+        text = f"({', '.join(f'{edge:g}' for edge in edges)})" if len(edges) < MOST_GROUPS else text
+    except (TypeError, ValueError):
+        edges = np.empty(0)
+    if (
+        edges.ndim != 1
+        or not 0 < edges.size < MOST_GROUPS
+        or not np.isfinite(edges).all()
+        or (np.diff(edges) <= 0).any()
+    ):
+        raise InputError(
+            f"{option} is {text}: give the edges between groups as numbers that go up, at most {MOST_GROUPS - 1}"
+        )
+    return edges
 
 
 def refuse_unbinned(column: pd.Series, *, spell: Spelling = PYTHON) -> None:
@@ -242,10 +264,7 @@ def _number(value: float, digits: int) -> str:
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-")
 
 
-def _groups_between(column: pd.Series, values: Floats, edges: Floats, option: str) -> tuple[pd.Series, tuple[str, ...]]:
-    if edges.ndim != 1 or not edges.size or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-        shown = ", ".join(f"{edge:g}" for edge in edges.ravel())
-        raise InputError(f"{option} is ({shown}): give the edges between groups as numbers that go up")
+def _groups_between(column: pd.Series, values: Floats, edges: Floats) -> tuple[pd.Series, tuple[str, ...]]:
     known = ~np.isnan(values)
     whole = bool((values[known] == np.floor(values[known])).all())
     # "30–49" is clearer than "30–50", and the same where there are only whole years

@@ -25,6 +25,7 @@ def fill(
     *,
     env: pd.Series | None = None,
     protected: Sequence[str] = (),
+    for_model: bool = False,
     spell: Spelling = PYTHON,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Deal with missing values, and say in plain sentences what was done.
@@ -35,6 +36,7 @@ def fill(
     ``"drop-columns"``        leave out columns in which anything is missing
     ``"impute-median"``       put in the column's median; in text and true/false its most frequent value
     ``"indicator"``           the same for numbers, with a column "chol missing" (0/1) beside; in text a level "missing"
+    ``"keep"``                leave gaps where they are, for a model that fills them in by itself
     ========================  =======================================================================================
 
     Medians and frequencies are those of all rows together, whatever their environment.
@@ -50,10 +52,11 @@ def fill(
     env : the environment of every row, for the message
     protected : columns that are never filled nor left out (target, environments): where one is missing, every choice
         but "refuse" leaves out the row, which is of no use
+    for_model : the columns go to a model that reads the table as it is: only then they may keep their gaps
 
     Returns
     -------
-    frame : the table without missing values; filled columns of numbers are float64
+    frame : the table without missing values, unless they are kept; filled columns of numbers are float64
     notes : what was done, with counts; none if nothing was missing
 
     >>> table = pd.DataFrame({"age": [50, 61, None], "sex": ["f", "m", "f"]})
@@ -84,7 +87,14 @@ def fill(
     if counts.empty:
         return frame, notes
     if how == "refuse":
-        raise InputError(_refusal(gaps, counts, env, spell))
+        raise InputError(_refusal(gaps, counts, env, spell, for_model))
+    if how == "keep" and not for_model:
+        raise InputError(
+            f"{spell('missing', how)} is for a model that fills gaps in by itself, and here is none "
+            f"({_listed(counts)}): choose drop-rows or impute-median"
+        )
+    if how == "keep":
+        return frame, (*notes, f"Left to the model, which fills in what is missing: {_listed(counts)}.")
     if how == "drop-rows":
         return _without_rows(frame, gaps, env, protected, spell)
     if how == "drop-columns":
@@ -100,10 +110,12 @@ def _counts(gaps: pd.DataFrame) -> pd.Series:
     return counts[counts > 0]
 
 
-def _refusal(gaps: pd.DataFrame, counts: pd.Series, env: pd.Series | None, spell: Spelling) -> str:
+def _refusal(gaps: pd.DataFrame, counts: pd.Series, env: pd.Series | None, spell: Spelling, for_model: bool) -> str:
     worst = counts.index[0]
     where = "" if env is None else _worst_place(gaps[worst], env)
     remedy = spell("missing", "impute-median")
+    if for_model:
+        remedy += f", or {spell('missing', 'keep')} if the model fills them in by itself"
     if len(counts) == 1:
         return f'column "{worst}" has {_values(counts[worst])}{where and f" ({where})"}. Drop it, or pass {remedy}.'
     return (
@@ -153,10 +165,16 @@ def _without_rows(
 
 def _costly(gaps: pd.DataFrame, droppable: list[str]) -> list[str]:
     """The columns that miss most, without which less than a quarter of the rows would go; none if it is less anyhow."""
-    for count in range(len(droppable)):
-        if gaps.drop(columns=droppable[:count]).any(axis=1).mean() < COSTLY:
-            return droppable[:count]
-    return droppable
+    if not droppable:
+        return []
+    at_last = gaps.drop(columns=droppable).any(axis=1).to_numpy()  # in columns that stay
+    holes = gaps[droppable].to_numpy()[:, ::-1]
+    # the last of the droppable columns in which a row has a gap: without so many of them it has none
+    needed = np.where(holes.any(axis=1), len(droppable) - holes.argmax(axis=1), 0)
+    needed[at_last] = len(droppable) + 1
+    hit = np.cumsum(np.bincount(needed, minlength=len(droppable) + 2)[::-1])[::-1] / len(gaps)
+    enough = np.flatnonzero(hit[1 : len(droppable) + 1] < COSTLY)
+    return droppable[: int(enough[0])] if len(enough) else droppable
 
 
 def _imputed(

@@ -60,9 +60,11 @@ def tidy_for_model(
             f"({some(names)}): name them with {options.spell('features')}, in the order of the fit"
         )
     tidied = tidy(table, options, names, encode=False)
-    if _reads(model, tidied.X):
-        return tidied
-    return tidy(_with_numbers(table, options, names), options, names, encode=False)
+    if not _reads(model, tidied.X):
+        tidied = tidy(_with_numbers(table, options, names), options, names, encode=False)
+    if options.missing == "keep":
+        _refuse_gaps(model, tidied.X, options, model_name)
+    return tidied
 
 
 def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto") -> Split:
@@ -166,6 +168,21 @@ def _reads(model: Any, X: Any) -> bool:
     except (AttributeError, TypeError, ValueError):
         return False
     return True
+
+
+def _refuse_gaps(model: Any, X: Any, options: ReadOptions, model_name: str) -> None:
+    """Gaps may stay where a model makes something of them."""
+    gaps = X[X.isna().any(axis=1)].head(ROWS_TRIED)
+    if gaps.empty or not hasattr(model, "predict"):
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            model.predict(gaps)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{model_name} cannot predict rows with missing values, which {options.spell('missing', 'keep')} leaves to "
+            "it: choose drop-rows or impute-median"
+        ) from error
 
 
 def _with_numbers(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> NamedTable:

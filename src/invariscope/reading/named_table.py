@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
 from invariscope.reading.options import PYTHON, ReadOptions, Spelling
+from invariscope.rows.given_numbers import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,8 @@ class NamedTable:
 
     def column(self, name: str, option: str) -> str:
         """The name itself if there is such a column."""
+        if not isinstance(name, str):
+            raise InputError(f"{self.spell(option)} is {shown(name)}: give the name of a column, as text")
         if name in self.frame.columns:
             return name
         raise InputError(f'column "{name}" ({self.spell(option)}) is not in {self.name}: {self._closest(name)}')
@@ -61,6 +64,8 @@ class NamedTable:
     def check_roles(self, options: ReadOptions) -> None:
         """Refuse target, environments and the like that are no columns, or one column with two parts."""
         roles: dict[str, str] = {}
+        self.column(options.target, "target")
+        self.column(options.env, "env")
         for option, name in options.parts:
             self.column(name, option)
             if name in roles:

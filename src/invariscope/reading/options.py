@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 #: What can be done about missing values.
-MISSING_CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator")
+MISSING_CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator", "keep")
 
 
 @dataclass(frozen=True)

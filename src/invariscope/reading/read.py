@@ -39,15 +39,16 @@ def read(
 
     Parameters
     ----------
-    path : a CSV, TSV, Parquet, Feather or Arrow file, or a pandas, polars or pyarrow table
+    path : a CSV, TSV, Parquet, Feather or Arrow file, "-" for standard input, or a pandas, polars or pyarrow table
     target : the column that is predicted
     env : the column that says where a row comes from: site, year, camera, ...
     features : columns to use (default: all others)
     drop : columns not to use
     categories : columns of codes, to be treated as text is
     missing : what to do about missing values: "refuse" them, "drop-rows", "drop-columns", "impute-median" (the most
-        frequent value in text) or "indicator" (the same, with a column "chol missing" beside; in text a level). All
-        but the first leave out rows without target or environment.
+        frequent value in text), "indicator" (the same, with a column "chol missing" beside; in text a level) or "keep"
+        (left to a ``model`` that fills them in by itself). All but the first leave out rows without target or
+        environment.
         See :func:`invariscope.reading.missing_values.fill` for what that can hide.
     na : texts that mean "missing" besides "?", "NA" and the like in columns of numbers: ``"-"``, ``["n.d.", "-9"]``
     env_bins : group the environments: "year", "quarter", "month", "week", "day", "month-of-year", "weekday" or

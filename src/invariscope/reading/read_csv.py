@@ -1,25 +1,32 @@
-"""CSV files: which separator, which columns are codes rather than numbers, and which line does not fit the header."""
+"""CSV files: which separator, which columns are codes or decimals, and one sentence about the line that is wrong."""
 
 from __future__ import annotations
 
-import csv as lines_of_text
 import io
+import itertools
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute, csv
 
 from invariscope.errors import InputError
+from invariscope.reading.csv_faults import fields_of, refuse_binary, refuse_open_quote, refuse_uneven_line
+from invariscope.reading.file_bytes import BEGINNING, FileBytes
 
 SEPARATORS = (",", ";", "\t")
-#: Bytes at the beginning of a file in which codes such as 007 are looked for.
-BEGINNING = 1 << 20
+#: Bytes that Arrow reads at a time; every column of every block has its price, so that of wide tables it reads more.
+BLOCK, BYTES_PER_COLUMN, LARGEST_BLOCK = 1 << 20, 1 << 12, 1 << 30
+#: Columns from which on it is told in advance which hold decimals: to guess the type of one takes it 0.1 ms.
+WIDE = 200
+ROWS_TOLD_BY = 5
+WHOLE = re.compile(r"-?[0-9]+")
+CODE = re.compile(r"0[0-9]+")
+DECIMAL = re.compile(r"-?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def read_csv(path: Path, *, missing: Sequence[str]) -> pa.Table:
+def read_csv(source: FileBytes, *, missing: Sequence[str]) -> pa.Table:
     """A CSV file as an Arrow table: types guessed, names stripped, a first column of nameless row numbers left out.
 
     Parameters
@@ -28,27 +35,24 @@ def read_csv(path: Path, *, missing: Sequence[str]) -> pa.Table:
 
     Raises
     ------
-    InputError : a line with too many or too few fields, or another encoding than UTF-8
+    InputError : a line with too many or too few fields, a quote that is not closed, or another encoding than UTF-8
     pyarrow.ArrowException : whatever else is wrong with it
     """
-    with pa.input_stream(str(path), compression="detect") as stream:
-        header = stream.read(65_536).decode("utf-8", errors="replace").lstrip("\ufeff\r\n").partition("\n")[0]
-    outside_quotes = re.sub(r'"[^"]*"', "", header)
-    # quoted texts may run over several lines, in whichever block of the file they come to lie
-    parse = csv.ParseOptions(delimiter=max(SEPARATORS, key=outside_quotes.count), newlines_in_values=True)
-    try:
-        types = dict.fromkeys(_codes(path, parse, missing), pa.string())
-        convert = csv.ConvertOptions(null_values=list(missing), column_types=types)
-        table = csv.read_csv(str(path), parse_options=parse, convert_options=convert)
-    except pa.ArrowInvalid:
-        _refuse_uneven_line(path, parse.delimiter)
-        raise
-    stripped = [_name(field).strip() for field in table.schema]
-    if len(set(stripped)) == len(stripped) and "?" not in stripped:  # as in "age, sex": nobody types the blank
+    beginning = source.beginning()
+    refuse_binary(source, beginning)
+    text = beginning.decode("utf-8", errors="replace").lstrip("\ufeff\r\n")
+    outside_quotes = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
+    separator = max(SEPARATORS, key=outside_quotes.count)
+    whole_lines = text if len(beginning) < BEGINNING else text[: text.rfind("\n") + 1]
+    table = _read(source, separator, *_types(whole_lines, separator, missing), missing)
+    stripped = [name.strip() for field in table.schema if (name := _name(field)) is not None]
+    if len(stripped) < table.num_columns:
+        raise InputError(f"{source.path}: the names of its columns are not encoded in UTF-8: save the file as UTF-8")
+    if len(set(stripped)) == len(stripped):  # as in "age, sex": nobody types the blank
         table = table.rename_columns(stripped)
     for position, field in enumerate(table.schema):
         if pa.types.is_binary(field.type):
-            raise InputError(f'{path}: column "{_name(field)}" is not encoded in UTF-8: save the file as UTF-8')
+            raise InputError(f'{source.path}: column "{field.name}" is not encoded in UTF-8: save the file as UTF-8')
         if pa.types.is_string(field.type):
             column = table.column(position)
             filled = compute.if_else(compute.equal(column, ""), pa.scalar(None, field.type), column)
@@ -57,40 +61,72 @@ def read_csv(path: Path, *, missing: Sequence[str]) -> pa.Table:
     return table.remove_column(0) if table.num_columns > 1 and _are_row_numbers(table, 0) else table
 
 
-def _codes(path: Path, parse: csv.ParseOptions, missing: Sequence[str]) -> list[str]:
-    """The columns that would lose leading zeros as numbers, as far as the beginning of the file tells."""
-    read = csv.ReadOptions(block_size=BEGINNING)
-    numbers = csv.ConvertOptions(null_values=list(missing))
-    with csv.open_csv(str(path), parse_options=parse, read_options=read, convert_options=numbers) as guessed:
-        whole = [field.name for field in guessed.schema if pa.types.is_integer(field.type)]
-    as_text = csv.ConvertOptions(column_types=dict.fromkeys(whole, pa.string()), include_columns=whole)
-    if not whole:
-        return []
-    with csv.open_csv(str(path), parse_options=parse, read_options=read, convert_options=as_text) as texts:
-        beginning = texts.read_next_batch()
-    return [
-        name
-        for name, column in zip(whole, beginning.columns, strict=True)
-        if compute.any(compute.match_substring_regex(column, r"^\s*0[0-9]+\s*$")).as_py()
-    ]
-
-
-def _refuse_uneven_line(path: Path, separator: str) -> None:
-    """Name the first line that has another number of fields than the header, if that is what is wrong."""
-    with (
-        pa.input_stream(str(path), compression="detect") as stream,
-        io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="") as text,
-    ):
-        rows = lines_of_text.reader(text, delimiter=separator)
-        header: list[str] = []
-        for row in rows:
-            header = header or row
-            if row and len(row) != len(header):
-                fields = "1 field" if len(row) == 1 else f"{len(row)} fields"
-                raise InputError(
-                    f"{path}, line {rows.line_num}: {fields} where the header has {len(header)} columns "
-                    f"({header[0]} … {header[-1]}): mend or remove that line"
+def _read(
+    source: FileBytes, separator: str, codes: Sequence[str], decimals: Sequence[str], missing: Sequence[str]
+) -> pa.Table:
+    """The table; codes stay text, and decimals are believed as long as all rows agree."""
+    # quoted texts may run over several lines, in whichever block of the file they come to lie
+    parse = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+    types = dict.fromkeys(decimals, pa.float64()) | dict.fromkeys(codes, pa.string())
+    block = max(BLOCK, min(BYTES_PER_COLUMN * len(decimals), 64 * BLOCK))
+    while True:
+        convert = csv.ConvertOptions(null_values=list(missing), column_types=types)
+        try:
+            with source.open() as stream:
+                table = csv.read_csv(
+                    stream, read_options=csv.ReadOptions(block_size=block), parse_options=parse, convert_options=convert
                 )
+        except pa.ArrowInvalid as error:
+            if "conversion error" in str(error) and decimals:  # text further down: every type is guessed after all
+                types = dict.fromkeys(codes, pa.string())
+                decimals = ()
+            elif _is_cut(error) and block < min(source.size, LARGEST_BLOCK):  # a line that is longer than a block
+                block *= 16
+            else:
+                refuse_uneven_line(source, separator)
+                raise
+        else:
+            refuse_open_quote(table, source, separator)
+            return table
+
+
+def _is_cut(error: pa.ArrowInvalid) -> bool:
+    return "straddl" in str(error) or "Empty CSV" in str(error)
+
+
+def _types(text: str, separator: str, missing: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Columns that would lose leading zeros as numbers, and of wide tables those of decimals, by how they begin."""
+    lines = fields_of(io.StringIO(text, newline=""), separator)
+    names: list[str] = next(lines, [])
+    rows: list[list[str]] = []
+    codes, decimals = [], []
+    # one look at the whole decides whether any field needs a look of its own
+    if re.search(rf'(?:^|[\s"{separator}])0[0-9]+\s*(?:["{separator}\r\n]|$)', text):
+        rows = list(lines)
+        codes = [name for name, column in _columns(names, rows, missing) if _are_codes(column)]
+    if len(names) > WIDE:
+        rows = (rows or list(itertools.islice(lines, ROWS_TOLD_BY)))[:ROWS_TOLD_BY]
+        decimals = [name for name, column in _columns(names, rows, missing) if _are_decimals(column)]
+    return codes, decimals
+
+
+def _columns(names: Sequence[str], rows: list[list[str]], missing: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Every column's name, and its fields that hold something."""
+    nothing = set(missing)
+    for name, column in zip(names, itertools.zip_longest(*rows, fillvalue=""), strict=False):
+        yield name, [field for field in map(str.strip, column) if field not in nothing]
+
+
+def _are_codes(fields: Sequence[str]) -> bool:
+    return all(map(WHOLE.fullmatch, fields)) and any(map(CODE.fullmatch, fields))
+
+
+def _are_decimals(fields: Sequence[str]) -> bool:
+    return (
+        bool(fields)
+        and all(DECIMAL.fullmatch(field) or WHOLE.fullmatch(field) for field in fields)
+        and any(map(DECIMAL.fullmatch, fields))
+    )
 
 
 def _are_row_numbers(table: pa.Table, position: int) -> bool:
@@ -102,8 +138,8 @@ def _are_row_numbers(table: pa.Table, position: int) -> bool:
     return bool(values[0] in (0, 1) and (values[1:] - values[:-1] == 1).all())
 
 
-def _name(field: Any) -> str:
+def _name(field: Any) -> str | None:
     try:
         return str(field.name)
     except UnicodeDecodeError:
-        return "?"
+        return None

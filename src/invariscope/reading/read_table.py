@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from invariscope.errors import InputError
+from invariscope.rows.arrays import Booleans
+from invariscope.rows.tables import ROW_NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from invariscope.reading.file_bytes import FileBytes
 
 #: What a file may end in; CSV files may be compressed on top of that.
 SUFFIXES = {
@@ -19,20 +25,18 @@ SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "Parquet"),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "Arrow"),
 }
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 #: Read as missing in columns of numbers. In columns of text only the empty field is: "NA" may be Namibia.
 MISSING = ("", "?", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None")
-# where pandas puts row numbers that have no name
-_ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 
 
 def read_table(path: str | os.PathLike[str], *, na: Sequence[str] = ()) -> pd.DataFrame:
     """Read a table from a file, chosen by how its name ends; row numbers that pandas wrote along are left out.
 
-    CSV files have a header, are encoded in UTF-8, and are separated by commas, semicolons or tabs (whichever the
-    header has most of); ``.csv.gz`` and the like are unpacked. Texts in ``na`` are missing in their columns of
-    numbers, and columns that begin with codes such as 007 stay text. Every other file keeps the types it was written
-    with.
+    CSV files have a header, are encoded in UTF-8 (or UTF-16 or UTF-32 that begins with its mark), and are separated by
+    commas, semicolons or tabs (whichever the header has most of); ``.csv.gz`` and the like are unpacked, into at most a
+    quarter of the memory. ``-`` is standard input; a pipe is a CSV file unless its name or beginning says otherwise.
+    Texts in ``na`` are missing in their columns of numbers, and columns that begin with codes such as 007 stay text.
+    Every other file keeps the types it was written with.
 
     It cannot tell a number that stands for something missing (-9, 999) from a number.
 
@@ -49,15 +53,7 @@ def read_table(path: str | os.PathLike[str], *, na: Sequence[str] = ()) -> pd.Da
     1  Oslo   NaN
     """
     path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: name a file in it")
-    packed = path.suffix.lower() in COMPRESSED
-    kind = SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
-    if kind is None or (packed and kind != "CSV"):
-        raise InputError(f'{path}: a table ends in {", ".join(SUFFIXES)} (or .csv.gz), not "{path.suffix}"')
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
-    table = _checked(_arrow_table(path, kind, na), path)
+    table = _checked(_arrow_table(path, _kind(path), na), path)
     # pandas' own notes in the file would turn a named index into no column at all
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     return frame
@@ -115,33 +111,67 @@ def kind_of(column: pd.Series) -> str:
     return kinds.get(inferred, "nested values")
 
 
+def plain_numbers(frame: pd.DataFrame) -> Booleans:
+    """Which columns are numbers as numpy has them: nothing is to be read into these, and all are dealt with at once."""
+    return np.array([isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in frame.dtypes], dtype=bool)
+
+
+def _kind(path: Path) -> str:
+    """How a file is read: by what its name ends in, or what a pipe without such a name begins with."""
+    from invariscope.reading.file_bytes import PACKED, is_pipe
+
+    if is_pipe(path) and not path.suffix:
+        return ""
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder: name a file in it")
+        packed = path.suffix.lower() in PACKED
+        kind = SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
+        if kind is None or (packed and kind != "CSV"):
+            raise InputError(f'{path}: a table ends in {", ".join(SUFFIXES)} (or .csv.gz), not "{path.suffix}"')
+        if not path.is_file() and not is_pipe(path):
+            device = path.exists()
+            raise InputError(f"{path} is a device: name a file" if device else f"{path}: there is no such file")
+    except OSError as error:  # a name that is too long, a folder nobody may look into
+        raise InputError(f"{path} cannot be opened: {error.strerror}") from error
+    return kind
+
+
 def _arrow_table(path: Path, kind: str, na: Sequence[str]) -> Any:
     import pyarrow as pa
 
+    from invariscope.reading.file_bytes import FileBytes
     from invariscope.reading.read_csv import read_csv
 
     try:
+        source = FileBytes.of(path, text=kind in ("CSV", ""))
+        kind = kind or _kind_of_content(source.beginning(6))
         if kind == "CSV":
-            return read_csv(path, missing=[*MISSING, *na])
+            return read_csv(source, missing=[*MISSING, *na])
         if kind == "Parquet":
             from pyarrow import parquet
 
-            return parquet.ParquetFile(path).read()  # this one file: `read_table` would look at the folders it lies in
-        return _read_arrow(path)
+            # this one file: `read_table` would look at the folders it lies in
+            return parquet.ParquetFile(path if source.content is None else source.open()).read()
+        return _read_arrow(source)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if path.stat().st_size == 0 or "Empty CSV file" in str(error):
+        if "Empty CSV file" in str(error) or (path.is_file() and path.stat().st_size == 0):
             raise InputError(f"{path} is empty") from error
-        raise InputError(f"{path} cannot be read as {kind}: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path} cannot be read as {kind or 'CSV'}: {' '.join(str(error).split())}") from error
 
 
-def _read_arrow(path: Path) -> Any:
+def _kind_of_content(first: bytes) -> str:
+    return "Parquet" if first.startswith(b"PAR1") else "Arrow" if first == b"ARROW1" else "CSV"
+
+
+def _read_arrow(source: FileBytes) -> Any:
     import pyarrow as pa
     from pyarrow import feather, ipc
 
     try:
-        return feather.read_table(path)
+        return feather.read_table(source.path if source.content is None else source.open())
     except pa.ArrowInvalid:
-        with pa.OSFile(str(path)) as file:  # the streaming form has no footer
+        with source.open() as file:  # the streaming form has no footer
             return ipc.open_stream(file).read_all()
 
 
@@ -149,12 +179,12 @@ def _checked(table: Any, path: Path | str) -> Any:
     import pyarrow as pa
 
     names = table.column_names
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise InputError(f'{path} has {names.count(twice[0])} columns called "{twice[0]}": rename all but one')
+    name, count = next(iter(Counter(names).most_common(1)), ("", 0))
+    if count > 1:
+        raise InputError(f'{path} has {count} columns called "{name}": rename all but one')
     if table.num_rows == 0:
         raise InputError(f"{path} has no rows: there is nothing below the names of its {len(names)} columns")
     for position, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type):  # numbers to everyone but numpy
             table = table.set_column(position, field.name, table.column(position).cast(pa.float64()))
-    return table.select([name for name in table.column_names if not _ROW_NUMBERS.fullmatch(name)])
+    return table.select([name for name in table.column_names if not ROW_NUMBERS.fullmatch(name)])

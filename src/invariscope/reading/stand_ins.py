@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 import pandas as pd
 
 from invariscope.reading.named_table import some
 from invariscope.reading.options import PYTHON, Spelling
-from invariscope.reading.read_table import kind_of
+from invariscope.reading.read_table import kind_of, plain_numbers
 from invariscope.rows.arrays import Integers
 
 #: A target with more different values is an amount, of which every amount is a one-to-one relabelling.
 CLASS_LIMIT = 100
-BEGINNING = 1000
+#: Rows in which most columns show already that they tell neither; and those in which nearly all do.
+GLANCE, BEGINNING = 100, 1000
 #: Pairs up to this number are counted one by one, which is faster than sorting them.
 COUNTABLE = 10_000_000
 
@@ -40,8 +43,9 @@ def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spel
     places = pd.factorize(env)[0]
     first = np.unique(places, return_index=True)[1]
     classes = pd.factorize(target)[0]
-    tell_env = [str(name) for name, column in features.items() if _tells(column, places, first)]
-    tell_target = [str(name) for name, column in features.items() if _is_target(column, target, classes)]
+    by_env, by_target = _worth_a_look(features, places), _worth_a_look(features, classes, target)
+    tell_env = [str(name) for name in by_env if _tells(features[name], places, first)]
+    tell_target = [str(name) for name in by_target if _is_target(features[name], target, classes)]
     notes = []
     if tell_env:
         tell = "tells" if len(tell_env) == 1 else "tell"
@@ -55,6 +59,21 @@ def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spel
             f"Leave out with {spell('drop', tell_target)}."
         )
     return notes
+
+
+def _worth_a_look(features: pd.DataFrame, codes: Integers, target: pd.Series | None = None) -> list[Hashable]:
+    """All columns but plain numbers that differ within some code, and from the target, in the first rows already."""
+    numbers, codes = plain_numbers(features), codes[:GLANCE]
+    head = features.iloc[:GLANCE].loc[:, numbers].to_numpy(dtype=np.float64)
+    first = np.full(codes.max(initial=-1) + 1, -1)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    same = (head == head[first[codes]]).all(axis=0)
+    if target is not None and len(np.unique(codes)) > min(CLASS_LIMIT, len(codes) // 2):  # amounts: equal, or nothing
+        values = target.iloc[:GLANCE].to_numpy(dtype=np.float64) if _is_number(target) else np.full(len(codes), np.nan)
+        same = (head == values[:, None]).all(axis=0)
+    wanted = ~numbers
+    wanted[numbers] = same
+    return list(features.columns[wanted])
 
 
 def _tells(column: pd.Series, places: Integers, first: Integers) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from invariscope.reading.environment_labels import bin_environments, refuse_unbi
 from invariscope.reading.missing_values import fill
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
-from invariscope.reading.read_table import kind_of
+from invariscope.reading.read_table import kind_of, plain_numbers
 from invariscope.reading.stand_ins import stand_ins
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
 from invariscope.reading.written_values import look_like_dates
@@ -23,6 +23,8 @@ from invariscope.reading.written_values import look_like_dates
 LEVEL_LIMIT = 100
 #: What may be one-hot encoded if the user asks for it.
 CATEGORY_LIMIT = 1000
+#: Columns from which on plain numbers are dealt with all at once.
+WIDE = 200
 #: Columns of numbers and categories, without gaps → columns of float64, and notes.
 Encoder = Callable[[pd.DataFrame], tuple[pd.DataFrame, Sequence[str]]]
 
@@ -41,16 +43,20 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     target, env, roles = options.target, options.env, options.roles
     codes = _codes(table, options, names)
     remarks = TextRemarks()
-    columns = {name: without(table.frame[name], options.na, remarks) for name in dict.fromkeys([*names, *roles])}
-    features, others = {name: columns[name] for name in names}, {name: columns[name] for name in roles}
+    numbers = _numbers_of_wide(table, names, {*codes, *roles}) if encode and not options.na else table.frame[[]]
+    looked_at = [name for name in names if name not in numbers.columns]
+    columns = {name: without(table.frame[name], options.na, remarks) for name in dict.fromkeys([*looked_at, *roles])}
+    features, others = {name: columns[name] for name in looked_at}, {name: columns[name] for name in roles}
     notes: list[str] = []
     if encode:
         features, notes = _features(table, features, codes, remarks, named=len(options.features) > 0)
         others |= _cleaned_roles(others, options, remarks)
-    rows, done = _whole_rows(features, others, options)
+    order = [name for name in names if name in features or name in numbers.columns]
+    rows, done = _whole_rows(features, others, options, numbers, order, for_model=not encode)
     notes = [*table.notes, *notes, *remarks.notes(), *done]
     X = rows.drop(columns=list(roles))
-    given = X[[name for name in X if name in features]]  # without the columns that say what was missing
+    known = set(order)
+    given = X[[name for name in X if name in known]]  # without the columns that say what was missing
     # a model may read the environments, too: as they are in the table, not as they were grouped
     X = X.assign(**{name: column.loc[rows.index] for name, column in features.items() if name in roles})
     if encode:
@@ -95,8 +101,20 @@ def _cleaned_roles(
     }
 
 
+def _numbers_of_wide(table: NamedTable, names: Sequence[str], but: Collection[str]) -> pd.DataFrame:
+    """Of a wide table the features that are plain numbers, in one piece: one by one they would take their time."""
+    chosen = table.frame[[name for name in names if name not in but]] if len(names) > WIDE else table.frame[[]]
+    return chosen.loc[:, plain_numbers(chosen)]
+
+
 def _whole_rows(
-    features: Mapping[str, pd.Series], others: dict[str, pd.Series], options: ReadOptions
+    features: Mapping[str, pd.Series],
+    others: dict[str, pd.Series],
+    options: ReadOptions,
+    numbers: pd.DataFrame,
+    order: Sequence[str],
+    *,
+    for_model: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
     """All columns side by side, environments grouped and some left out, without gaps; and what was done for that."""
     env, spell = options.env, options.spell
@@ -104,12 +122,14 @@ def _whole_rows(
     if options.bins is not None:
         others[env], binned = bin_environments(others[env], options.bins, spell=spell)
     rows = pd.DataFrame({name: column for name, column in features.items() if name not in others} | others, copy=False)
+    if len(numbers.columns):
+        rows = pd.concat([numbers, rows], axis=1)[[*(name for name in order if name not in others), *others]]
     keep, left_out = without_environments(others[env], options.drop_env, spell=spell)
     if left_out:
         rows = rows[keep]
     if options.bins is None:
         refuse_unbinned(rows[env], spell=spell)
-    rows, filled = fill(rows, options.missing, env=rows[env], protected=list(others), spell=spell)
+    rows, filled = fill(rows, options.missing, env=rows[env], protected=list(others), for_model=for_model, spell=spell)
     return rows, [*binned, *left_out, *filled]
 
 

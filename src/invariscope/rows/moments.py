@@ -7,9 +7,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from invariscope.errors import InputError
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import Sums, out_of_range, sum_by_environment
+from invariscope.rows.blocks import Sums, refuse_magnitudes, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 
@@ -90,13 +89,9 @@ def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
 def refuse_out_of_range(data: Environments, target: Target) -> None:
     """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
     sizes = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range.items()}
-    if target.task == "regression" and out_of_range(largest := float(np.abs(target.values).max())):
-        sizes[f'target "{data.target_name}"'] = largest
-    for what, size in sizes.items():
-        raise InputError(
-            f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
-            "multiply it by a constant first"
-        )
+    if target.task == "regression":
+        sizes[f'target "{data.target_name}"'] = float(np.abs(target.values).max())
+    refuse_magnitudes(sizes)
 
 
 def _moments_of(data: Environments, target: Target, folds: int) -> Moments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,8 @@ from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Booleans
 
 NUMBER = (int, float, np.number, Decimal)
+#: Where pandas puts row numbers that have no name when a frame becomes an Arrow table: nobody's column.
+ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 
 
 def matrix_of(X: Any) -> tuple[Array, tuple[str, ...]]:
@@ -178,6 +181,7 @@ def _matrix_of_arrow(X: Any) -> tuple[Array, tuple[str, ...]]:
         columns = [_numeric(column_of_labels(X.iloc[:, j], name)[0], name) for j, name in enumerate(names)]
     else:
         table = _arrow().table(X)
+        table = table.select([name for name in table.column_names if not ROW_NUMBERS.fullmatch(name)])
         names = tuple(table.column_names)
         columns = [_numeric(_arrow_column(table.column(j)), name) for j, name in enumerate(names)]
     if not columns:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,11 +16,14 @@ from invariscope.objectives.objective import Named, Tensors
 from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
 from invariscope.rows.arrays import Array
+from invariscope.rows.given_numbers import real_number, whole_number
 from invariscope.training.checkpoint import Checkpoint, fingerprint
 from invariscope.training.program import Parts, Program, Supply, mixed
 from invariscope.training.schedule import Schedule
 
 SMALL_STEP = 1e7  # rows × parameters
+USUAL_RATE = 0.01
+MOST_STEPS = 10**9  # of the smallest model these take days
 TABLES = ("parameters", "buffers", "adversary", "memory", "best", "last")  # of the state: tensors by their names
 NUMBERS = ("best_value", "best_step", "waited")
 
@@ -54,13 +56,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "check_every", "patience"):
-            value = getattr(self, name)
-            if not (name == "batch_size" and value is None) and (not isinstance(value, int | np.integer) or value < 1):
-                raise InputError(f"{name} is {value!r}: give a whole number of at least 1")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate is {self.learning_rate!r}: give a number above 0")
-        if not self.weight_decay >= 0:
-            raise InputError(f"weight_decay is {self.weight_decay!r}: give a number of at least 0")
+            if name != "batch_size" or self.batch_size is not None:
+                whole_number(getattr(self, name), name, 1, MOST_STEPS if name == "steps" else None)
+        real_number(self.learning_rate, "learning_rate", above=True)
+        real_number(self.weight_decay, "weight_decay")
         if self.optimiser not in ("adam", "sgd"):
             raise InputError(f'optimiser "{self.optimiser}" is unknown: use "adam" or "sgd"')
 
@@ -119,6 +118,14 @@ class Loop:
     def history_arrays(self) -> dict[str, Array]:
         """The history as arrays."""
         return {name: torch.stack(values).double().numpy() for name, values in self.history.items()}
+
+    @property
+    def calmer(self) -> str:
+        """What to change if training diverges."""
+        rate, weight = self.settings.learning_rate, float(self.full_weight.max())
+        proposed = USUAL_RATE if rate > USUAL_RATE else rate / 100
+        penalty = f", or the penalty ({weight:g} now), or let it grow slowly (wait, ramp)" if weight > 1 else ""
+        return f"lower the learning rate ({rate:g} now), to {proposed:g} say{penalty}"
 
     # --- going on from a file ---------------------------------------------------------------------------------------
     @cached_property
@@ -216,9 +223,7 @@ class Loop:
     def _look(self) -> None:
         """Write down where training is, and judge the parameters by the held-out rows."""
         if not self.supply.lifted and not torch.isfinite(self.last["loss"]):
-            raise InputError(
-                f"training diverged at step {self.step}: lower the learning rate or the penalty, or let it grow slowly"
-            )
+            raise InputError(f"training diverged at step {self.step}: {self.calmer}")
         seen = {"step": torch.tensor(self.step), **self.last}
         if self.supply.held_out is not None:
             judged = self.step >= self.settings.schedule.full_from

@@ -19,6 +19,7 @@ from invariscope.objectives.objective import Named, Objective
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Booleans, Floats
 from invariscope.training.loop import Loop, Settings
+from invariscope.training.outcome import DIVERGED, constant_risk
 from invariscope.training.program import Program, Supply
 from invariscope.training.rows import Rows
 from invariscope.training.train import adversary_of, checked_seed, checked_width, prepared
@@ -28,7 +29,8 @@ from invariscope.training.train import adversary_of, checked_seed, checked_width
 class Replicates:
     """Many trained models; every array has one entry per model.
 
-    ``seeds`` and ``weights`` say which is which; ``diverged`` marks models whose loss is no number any more.
+    ``seeds`` and ``weights`` say which is which; ``diverged`` marks models whose loss is no number any more, or whose
+    risk ends at more than ten times that of the best constant.
     """
 
     seeds: NDArray[np.int64]
@@ -140,10 +142,18 @@ def train_replicates(
         objective=objective,
         history=history,
         kept_step=np.where(held_out is None, loop.step, loop.best_step.numpy()),
-        diverged=~np.isfinite(history["loss"][-1]),
+        diverged=~np.isfinite(history["loss"][-1])
+        | ~(history["risk"][-1] <= DIVERGED * _constants(trained_on, supply)),
         parameters=parameters,
         _network=networks[0],
     )
+
+
+def _constants(rows: Rows, supply: Supply) -> Floats:
+    """The risk of the best constant for every model; infinite where the target does not vary, and nothing is worse."""
+    places = range(len(supply.seeds) if rows.stacked else 1)
+    each = np.array([constant_risk(rows.draw(place)) or np.inf for place in places])
+    return np.broadcast_to(each, len(supply.seeds))
 
 
 def _refuse_unusable(build: Any, seeds: Any, weights: Any) -> None:

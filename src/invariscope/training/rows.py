@@ -15,8 +15,9 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import target_columns
 from invariscope.objectives.objective import Tensors
 from invariscope.rows.arrays import Array, Integers
-from invariscope.rows.environments import numbers_or_labels
-from invariscope.rows.tables import plain, vector_of
+from invariscope.rows.environments import numbers_or_labels, unique_labels
+from invariscope.rows.given_numbers import real_number
+from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
 from invariscope.rows.targets import target_in
 
 HELD_OUT = 2**31  # keeps the choice of held-out rows apart from the order of batches
@@ -60,7 +61,12 @@ class Rows:
         >>> rows.labels, rows.classes, [tensor.tolist() for tensor in rows.targets]
         (('a', 'b'), ('no', 'yes'), [[0.0, 1.0], [1.0, 0.0]])
         """
-        inputs, (column, _) = torch.tensor(np.asarray(plain(X)), dtype=dtype), vector_of(y, "y")  # a copy
+        values, (column, _) = np.asarray(plain(X)), vector_of(y, "y")
+        if values.dtype.kind not in "iufb":
+            values = matrix_of(X)[0]  # which names the column that holds something else
+        if column.dtype.kind == "c":
+            raise InputError("y holds complex numbers: give real ones")
+        inputs = torch.tensor(values, dtype=dtype)  # a copy
         if len(inputs) != len(column):
             raise InputError(f"X has {len(inputs)} rows, but y has {len(column)}")
         _refuse_unusable(inputs, column)
@@ -108,9 +114,7 @@ class Rows:
 
     def halved(self, share: float, seed: int) -> tuple[Rows, Rows | None]:
         """Rows to train on and, of every environment, a share held out to stop by; no row is in both."""
-        if not 0 <= share < 1:
-            raise InputError(f"the held-out share is {share!r}: give a number of at least 0 and below 1")
-        if share == 0:
+        if real_number(share, "the held-out share", below=1.0) == 0:
             return self, None
         trained_on, held_out = [], []
         for place, (size, label) in enumerate(zip(self.sizes, self.labels, strict=True)):
@@ -148,10 +152,10 @@ def taken(values: Tensors, where: Tensors, stacked: bool) -> Tensors:
 def _grouped(env: Any, rows: int) -> tuple[tuple[Hashable, ...], Integers]:
     if env is None:
         return ("all rows",), np.zeros(rows, np.intp)
-    labels, codes = np.unique(np.asarray(plain(env)), return_inverse=True)
-    if len(codes) != rows:
-        raise InputError(f"env has {len(codes)} labels for {rows} rows: give one per row")
-    return tuple(labels.tolist()), codes
+    values, name = column_of_labels(plain(env), "env")
+    if len(values) != rows:
+        raise InputError(f"env has {len(values)} labels for {rows} rows: give one per row")
+    return unique_labels(values, name or "env")
 
 
 def _refuse_unusable(inputs: Tensor, column: Array) -> None:

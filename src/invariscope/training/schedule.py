@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from invariscope.errors import InputError
+from invariscope.rows.given_numbers import real_number
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("wait", "ramp", "before"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} is {getattr(self, name)!r}: give a number of at least 0")
+            real_number(getattr(self, name), name)
 
     @property
     def full_from(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from invariscope.models.torch_networks import Halves, halves_of, widths_of
 from invariscope.objectives.objective import Objective, objective_of
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array
+from invariscope.rows.given_numbers import shown
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.loop import Loop, Settings
+from invariscope.training.outcome import Standing, notes_on, refuse_diverged
 from invariscope.training.program import Program, Supply, generator_of
 from invariscope.training.rows import Rows
 
@@ -30,13 +33,15 @@ class Trained:
 
     ``history`` maps "step", "risk", "penalty", "loss" and, if rows were held out, "held_out" to arrays. The loss is
     what was minimised: risk + weight · penalty, divided by the weight where that is above 1. ``kept_step`` is the step
-    whose parameters the network has.
+    whose parameters the network has. ``notes`` say where training hardly moved or what it learnt collapsed, and what to
+    change.
     """
 
     network: Halves
     objective: Objective
     history: dict[str, Array]
     kept_step: int
+    notes: tuple[str, ...] = ()
 
     def __call__(self, inputs: Any) -> tuple[Tensor, Tensor]:
         """Logits and features of rows (a tensor, an array or a table, as for training), without gradients."""
@@ -72,6 +77,11 @@ def train(
     checkpoint : file to store the training in every so many steps. If it is there already, training goes on from it
         and ends in the same bits as if it had never stopped.
 
+    Raises
+    ------
+    InputError : rows that cannot be trained on, or a training that diverged: its loss became infinite or NaN, or is
+        more than ten times that of the best constant and of the start, on the rows it was trained on
+
     >>> from invariscope.datasets import linear_sem
     >>> from invariscope.models.torch_networks import linear
     >>> X, y, env = linear_sem("FEU", n=200)
@@ -87,6 +97,7 @@ def train(
     objective = prepared(objective, rows, held_out, seed)
     program = Program(network, objective, rows.task, settings.schedule, settings.weight_decay)
     width = checked_width(network, rows)
+    start = Standing.of(network, rows)
     loop = Loop(
         program,
         Supply(program, rows, held_out, (seed,), settings.batch_size, lifted=False),
@@ -97,18 +108,23 @@ def train(
         memory=objective.memory(len(rows.labels)),
         buffers=dict(network.named_buffers()),
     )
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise InputError(f"checkpoint is {shown(checkpoint)}: give the name of a file")
     file = None if checkpoint is None else Checkpoint(Path(checkpoint), checkpoint_every)
     if file is not None:
         loop.resume(file)
     weights = loop.run(file, progress, f"training {objective.name}")
-    if not all(bool(torch.isfinite(value).all()) for value in weights.values()):
-        raise InputError(f"training diverged by step {loop.step}: lower the learning rate or the penalty")
     with torch.no_grad():  # not load_state_dict, which knows nothing of buffers that are not persistent
         for name, tensor in (*network.named_parameters(), *network.named_buffers()):
             if name in weights:
                 tensor.copy_(weights[name])
     kept_step = int(loop.best_step) if held_out is not None else loop.step
-    return Trained(network.eval(), objective, loop.history_arrays(), kept_step)
+    end = Standing.of(network, rows)
+    if held_out is not None and not kept_step:
+        raise InputError(f"training diverged: the loss of rows held out was never a number: {loop.calmer}")
+    refuse_diverged(start, end, rows, loop)
+    notes = notes_on(start, end, rows, loop)
+    return Trained(network.eval(), objective, loop.history_arrays(), kept_step, notes)
 
 
 def prepared(objective: Any, rows: Rows, held_out: Rows | None, seed: int) -> Objective:

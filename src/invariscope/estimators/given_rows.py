@@ -1,0 +1,80 @@
+"""The rows an estimator is given: what scikit-learn would take for numbers, or refuse in other words, is told here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import validate_data
+
+from invariscope.errors import InputError
+from invariscope.reading.named_table import some
+from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.blocks import few_digits, refuse_magnitudes
+from invariscope.rows.tables import matrix_of
+
+
+def refuse_unreadable(X: Any, y: Any = None, numeric: bool = False) -> None:
+    """Texts, dates, sparse matrices and what a mask hides, by name; a ``numeric`` target must hold numbers."""
+    for name, values in (("X", X), ("y", y)):
+        if issparse(values):
+            raise InputError(f"{name} is a sparse matrix, and rows are trained on as they are: give {name}.toarray()")
+        if np.ma.is_masked(values):
+            hidden = int(np.ma.getmaskarray(values).sum())
+            raise InputError(f"{name} has {hidden} masked values: fill them in or drop those rows")
+    if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "") in "mM":
+        _, names = matrix_of(X)  # which names the column that holds text or dates
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
+        if twice:
+            raise InputError(f'X has several columns called "{twice[0]}": rename all but one')
+    if numeric and y is not None:
+        first = np.asarray(y, dtype=object).ravel()[:1]
+        if any(isinstance(value, str) for value in first):
+            raise InputError("y holds text: use InvariantClassifier for classes, or turn it into numbers")
+        if np.asarray(y).dtype.kind in "mM":
+            raise InputError("y holds dates or durations: turn it into numbers (days, say)")
+
+
+def validated(estimator: Any, X: Any, **options: Any) -> Any:
+    """What scikit-learn asks of rows; a refusal is one line, and of missing values it names the columns."""
+    try:
+        return validate_data(estimator, X, dtype=(np.float64, np.float32), **options)
+    except ValueError as error:
+        # without the numbers themselves, which it lists line after line
+        lines = [line for line in str(error).splitlines() if line[:1].isalpha() and not line.startswith("array=")]
+        if lines and lines[0].startswith("Input X contains"):
+            lines = [f"{lines[0].rstrip('.')}{_where(X)}: fill in what is missing, or drop those rows"]
+        if lines and lines[0].startswith("Complex data"):
+            lines = ["Complex data not supported: give real and imaginary parts as columns of their own"]
+        if lines and lines[0].startswith("could not convert string"):
+            matrix_of(X)  # which names the column
+        raise InputError(" ".join(lines)) from error
+
+
+def _where(X: Any) -> str:
+    """The columns that hold missing or infinite values."""
+    values, names = matrix_of(X)
+    bad = ~np.isfinite(values)
+    return f" ({some([f'{name} {count:,}' for name, count in zip(names, bad.sum(axis=0), strict=True) if count])})"
+
+
+def refuse_magnitudes_of(X: Array, columns: Sequence[str], y: Floats | None) -> tuple[str, ...]:
+    """Refuse columns, or a numeric target, too far from 1 to compute with; notes on those that have lost their digits.
+
+    The bounds are those of an audit, which could not judge such a model either.
+    """
+    named = {f'column "{name}"': X[:, j] for j, name in enumerate(columns)}
+    named |= {} if y is None else {"y": np.asarray(y)}
+    sizes = {name: float(np.abs(values).max()) for name, values in named.items()}
+    refuse_magnitudes(sizes)
+    blurred = [
+        name for name, values in named.items() if few_digits(float(np.std(values, dtype=np.float64)), sizes[name])
+    ]
+    if not blurred:
+        return ()
+    return (
+        f"Digits were lost: {some(blurred)} spread{'s' * (len(blurred) == 1)} over fewer than a thousand of the "
+        "numbers that floats of that size can be. Subtract a constant before it is stored as floats.",
+    )
