@@ -499,6 +499,54 @@ def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
         audited(None, data, n_boot=10)
 
 
+@pytest.mark.parametrize("target", ["gain", "state"])
+def test_without_draws_there_are_point_estimates_and_every_way_to_show_them(target: str, tmp_path: Path) -> None:
+    data = patients(0)
+    found, drawn = (audited(None, data, target, n_boot=count, criteria="transport_gap") for count in (0, 99))
+    cost = {"gain": "100 %", "state": "22 %"}[target]
+    assert found.verdict == (
+        "CANNOT TELL YET. Whether one head serves all 3 sites is not settled by point estimates, and n_boot=0 asks for "
+        f"no more. Sharing one head seems to cost Rome most, {cost} more loss than its own head would. Next: audit "
+        "again with n_boot=999."
+    )
+    assert drawn.state == "NOT INVARIANT"
+    for name in ("regret", "transport_gap"):
+        one, other = found[name], drawn[name]
+        assert one.value == other.value
+        assert one.statistic == other.statistic
+        assert np.isnan([one.pvalue, *one.interval]).all()
+        assert one.null.shape == (0,)
+        assert one.notes[0] == "n_boot=0: no intervals and no p-value, only point estimates."
+        np.testing.assert_array_equal(one.pairs, other.pairs)
+    assert [estimate.value for estimate in found["regret"].per_environment.values()] == [
+        estimate.value for estimate in drawn["regret"].per_environment.values()
+    ]
+    assert all(np.isnan(estimate.interval).all() for estimate in found["regret"].per_environment.values())
+    assert np.isnan(found["regret"].worst_interval).all()
+    off = ~np.eye(3, dtype=bool)
+    assert np.isnan(found["transport_gap"].pair_pvalues[off]).all()
+    # intervals of pairs come from t distributions: they need no draw
+    np.testing.assert_array_equal(found["transport_gap"].pair_intervals, drawn["transport_gap"].pair_intervals)
+    assert found.frame()["regret_low"].isna().all()
+    shown = json.loads(found.to_json(tmp_path / "a.json").read_text())
+    assert shown["results"]["regret"]["pvalue"] is None
+    assert shown["settings"]["n_boot"] == 0
+    page = found.to_html(tmp_path / "a.html").read_text()
+    assert "n_boot=0: no intervals and no p-value, only point estimates." in page
+    assert "nan" not in re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
+    assert "No difference to attribute" not in page
+    assert "n_boot=0" in str(found)
+
+
+def test_all_criteria_do_without_draws() -> None:
+    found = audited(None, patients(0), "state", n_boot=0)
+    drawn = {name for name, result in found.results.items() if hasattr(result, "pvalue")}
+    assert drawn == {"regret", "influence_index", "transport_gap", "dric"}
+    assert all(math.isnan(found[name].pvalue) and not len(found[name].null) for name in drawn)
+    assert np.isnan(found["worst_case"].band).all()
+    assert found.algorithm == ""
+
+
 @pytest.mark.slow
 def test_progress_says_what_comes_next(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []

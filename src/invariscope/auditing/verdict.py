@@ -118,6 +118,19 @@ def verdict_without_regret(reason: str, count: int, env_name: str = "environment
     return Verdict(CANNOT_TELL, headline, tuple(sentences))
 
 
+def verdict_without_draws(regret: RegretResult, env_name: str = "environment") -> Verdict:
+    """The verdict where no interval was asked for (``n_boot=0``): the point estimates, and how to have one."""
+    headline = (
+        f"Whether one head serves {_everywhere(len(regret.labels), env_name)} is not settled by point estimates, and "
+        "n_boot=0 asks for no more."
+    )
+    who = _who(regret)
+    if known := _known(regret):
+        cost = percent(max(known[regret.worst].value, 0.0))
+        who = f"Sharing one head seems to cost {quoted(regret.worst)} most, {cost} more loss than its own head would."
+    return Verdict(CANNOT_TELL, headline, (who, "Next: audit again with n_boot=999."))
+
+
 def _everywhere(count: int, env_name: str) -> str:
     return f"{'both' if count == 2 else f'all {count}'} {plural(env_name)}"
 

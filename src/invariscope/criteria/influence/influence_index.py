@@ -36,6 +36,7 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, whole
+from invariscope.rows.settings import number_of_draws
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
 
 INTERCEPT = "(intercept)"
@@ -109,7 +110,7 @@ def influence_index(
         √(λ₁ Σλ / n), where a live eigenvalue is below it (as in wide ReLU layers, where V is pure noise otherwise),
         else 0. Dead units and dependent columns make H singular; their directions have no gradient and are left out.
         Where H has negative curvature, "auto" makes it positive and says so.
-    n_boot : how many random deals
+    n_boot : how many random deals; 0 for V alone, without a p-value
     solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
         (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
         "cg", conjugate gradients for a whole network (each shuffle costs a solve, so at most 19 are dealt unless
@@ -132,7 +133,7 @@ def influence_index(
     """
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
-    options = Options(damping, n_boot, exact, generator(seed))
+    options = Options(damping, number_of_draws(n_boot, fewest=1), exact, generator(seed))
     head, intercept = _plain_head(head, solver)
     data, target, names = _rows_and_targets(Z, y, env, weight, task, head)
     if penalty is not None and data.weight is not None:

@@ -18,6 +18,7 @@ from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import pvalue
+from invariscope.rows.settings import NOT_DRAWN
 
 LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose
 
@@ -73,13 +74,13 @@ def result_of(
 ) -> InfluenceResult:
     """Influences and shuffles as a result; ``order`` picks the flat parameters in the order of their names."""
     value, direction = index_of(solution.influences)
-    notes = list(solution.notes)
+    notes = [*([] if len(solution.null) else [NOT_DRAWN]), *solution.notes]
     if not np.isfinite(value):
         notes.append("All environments pull the head alike: V is minus infinity.")
     return InfluenceResult(
         value=value,
         null=solution.null,
-        pvalue=pvalue(value, solution.null) if len(solution.null) else math.nan,
+        pvalue=pvalue(value, solution.null),
         labels=data.labels,
         parameters=parameters,
         influences=solution.influences[:, order],
@@ -121,7 +122,9 @@ def dense(rows: RowDerivatives, theta: Floats, data: Environments, known: Known,
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     # (H + damping)⁻¹ on the directions with curvature; IF_e = −(H + damping)⁻¹ ∇ℓ_e, eq. 5
     inverse = (vectors[:, live] / (eigenvalues[live] + chosen.added)) @ vectors[:, live].T
-    if options.exact:
+    if options.shuffles == 0:
+        null = np.empty(0)
+    elif options.exact:
         null = exact_shuffles(rows, theta, inverse, data.offsets, options.shuffles, options.rng)
     else:
         null = gaussian_shuffles(inverse @ known.covariance() @ inverse, data.rows, options.shuffles, options.rng)
@@ -141,9 +144,8 @@ def dense_penalised(
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     basis = vectors[:, live]
     influences = -penalty.by_environment(means, sizes)[1] @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
-    null = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen).draw(
-        options.shuffles, options.exact, options.rng
-    )
+    deals = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen)
+    null = deals.draw(options.shuffles, options.exact, options.rng) if options.shuffles else np.empty(0)
     return Solution(influences, null, eigenvalues, int(live.sum()), chosen)
 
 

@@ -13,6 +13,7 @@ observed one would be just as extreme as allowed (test inversion), which is righ
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,8 +99,10 @@ def invert(draws: Draws, scale: float, observed: float, tail: float = MISSED / 2
     """The interval of the true value whose two ends each miss with probability ``tail``.
 
     ``draws`` are (B,); ``linear`` belongs to τ² = ``scale``. Below zero, where no true value can be, the interval goes
-    on as that of a shift, so that it keeps its coverage at zero.
+    on as that of a shift, so that it keeps its coverage at zero. Without any draw there is none.
     """
+    if not len(draws.linear):
+        return math.nan, math.nan
     unit = draws.linear / np.sqrt(scale)
 
     def quantile(tau: float, level: float) -> float:

@@ -21,7 +21,8 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of
-from invariscope.rows.resampling import generator, pvalue, refuse_too_few
+from invariscope.rows.resampling import generator, pvalue
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, whole_number
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 LEVEL = "(overall level)"
@@ -72,7 +73,8 @@ def regret(
     env : (n,) environment labels
     task : "auto", "regression" or "classification"
     folds : folds for ``explained``, which is judged on rows the shared head has not seen
-    n_boot : draws for the intervals and for the score test's null
+    n_boot : draws for the intervals and for the score test's null; 0 for point estimates alone, as for a log of every
+        epoch: intervals and p-value are then NaN
     weight : rows each row stands for
 
     Returns
@@ -100,7 +102,7 @@ def regret(
     data = Environments.of(Z, y, env, weight)
     target = target_of(data, task)
     refuse_unfit_for_own_heads(data, target)
-    refuse_too_few(folds, n_boot)
+    folds, n_boot = whole_number("folds", folds, 2), number_of_draws(n_boot)
     refuse_too_few_rows(data, target)
     with one_blas_thread():
         return _measured(data, target, folds, n_boot, seed)
@@ -116,7 +118,8 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
 
     interval_rng, test_rng = generator(seed).spawn(2)
     # the interval of the largest regret looks further into the tail, the more environments there are
-    draws, scale = draw_excess(fit, min(max(n_boot, 200 * len(data)), MOST_DRAWS), interval_rng)
+    count = min(max(n_boot, 200 * len(data)), MOST_DRAWS) if n_boot else 0
+    draws, scale = draw_excess(fit, count, interval_rng)
     statistic, null = score_test(fit, n_boot, test_rng)
     per_environment, worst, worst_interval = _estimates(data, value, excess, own_risk, draws, scale)
     mean, mean_interval = _mean_over_environments(value, own_risk, usable, draws, scale)
@@ -140,7 +143,7 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
         drivers=_drivers(fit, data.blocks.width),
         statistic=statistic,
         null=null,
-        notes=_notes(data, target, fit),
+        notes=(*([] if n_boot else [NOT_DRAWN]), *_notes(data, target, fit)),
     )
 
 
@@ -184,8 +187,11 @@ def _estimates(
         low.append(invert(single, scale[e], excess[e], strict)[0] / own_risk[e])
     if np.isnan(value).all():
         return per_environment, data.labels[0], (math.nan, math.nan)
+    worst = data.labels[int(np.nanargmax(value))]
+    if not count:
+        return per_environment, worst, (math.nan, math.nan)
     high = max(estimate.interval[1] for estimate in per_environment.values() if not math.isnan(estimate.value))
-    return per_environment, data.labels[int(np.nanargmax(value))], (float(np.nanmax(low)), high)
+    return per_environment, worst, (float(np.nanmax(low)), high)
 
 
 def _mean_over_environments(

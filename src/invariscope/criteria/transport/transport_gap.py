@@ -25,7 +25,8 @@ from invariscope.results import Overlap, TransportGapResult
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
+from invariscope.rows.resampling import folds_by_content, generator, pvalue, whole
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, whole_number
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of, target_of_columns
 from invariscope.wording import listed, names
 
@@ -90,7 +91,7 @@ def transport_gap(
     ratio : estimator of :func:`~invariscope.density_ratio`, a fitted one, or a function from rows to log densities
     folds : every row is judged by models fitted without its fold
     task : "auto", "regression" or "classification"
-    n_boot : draws for the p-values and for the interval of ``value``
+    n_boot : draws for the p-values and for the interval of ``value``, which are NaN for 0; intervals of pairs need none
     weight : rows each row stands for
 
     Returns
@@ -122,7 +123,7 @@ def transport_gap(
     0.001
     """
     data = Environments.of(Z, y, env, weight)
-    refuse_too_few(folds, n_boot)
+    folds, n_boot = whole_number("folds", folds, 2), number_of_draws(n_boot)
     given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
@@ -195,25 +196,33 @@ def _result(
     pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
     reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se
     exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
+    by_chance = (1.0 + exceeded) / (1.0 + len(largest))
+    statistic = float(normal[compared].max()) if compared.any() else math.nan
     several = target.task == "multiclass"
     return TransportGapResult(
         value=value,
         interval=interval,
-        pvalue=pvalue(float(normal[compared].max()), largest) if compared.any() else math.nan,
+        pvalue=pvalue(statistic, largest),
         labels=data.labels,
         pairs=pairs,
         se=se,
         pair_intervals=np.stack([pairs - reach, pairs + reach], axis=2),
-        pair_pvalues=np.where(refused, np.nan, np.where(diagonal, 1.0, (1.0 + exceeded) / (1.0 + len(largest)))),
+        pair_pvalues=np.where(diagonal, 1.0, np.where(refused | (n_boot == 0), np.nan, by_chance)),
         by_class=np.where(refused[:, :, None], np.nan, gaps.gap) if several else None,
         moving_class=_moving_classes(target, moving, compared) if several else None,
         overlap=fitted.overlap,
         task=target.task,
-        statistic=float(normal[compared].max()) if compared.any() else math.nan,
+        statistic=statistic,
         null=largest,
         outcome=outcome.description,
         ratio=fitted.description,
-        notes=(*notes, *_notes(data, refused, compared), *outcome.notes, *fitted.notes),
+        notes=(
+            *([] if n_boot else [NOT_DRAWN]),
+            *notes,
+            *_notes(data, refused, compared),
+            *outcome.notes,
+            *fitted.notes,
+        ),
     )
 
 
