@@ -419,6 +419,27 @@ def test_json_has_no_numbers_that_do_not_exist(seed: int, tmp_path: Path) -> Non
     found.to_html(tmp_path / "a.html")
 
 
+def test_relations_without_noise_are_told_apart_and_rounding_is_no_evidence(tmp_path: Path) -> None:
+    X, site = np.random.default_rng(0).normal(size=(300, 2)), np.repeat(SITES, 100)
+    same = iv.audit(None, X, X @ [1.0, 2.0], site, env_name="site", n_boot=DRAWS)
+    assert same.verdict == (
+        "CANNOT TELL YET. The rows do not settle whether one head serves all 3 sites to within 2 %. No regret could be "
+        "computed: own heads make no error. Next: the head of Bern makes no error on its own rows; look for a column "
+        "that gives the target away, and audit rows that no model was trained on, and more of them."
+    )
+    apart = iv.audit(None, X, X[:, 0] * np.repeat([1.0, 2.0, 3.0], 100), site, env_name="site", n_boot=DRAWS)
+    assert apart.state == "NOT INVARIANT"
+    assert apart.headline == "One head does not serve all 3 sites."
+    assert apart.sentences[0] == "The own head of Bern makes no error there, and a head that all share does."
+    for found in (same, apart):
+        read = json.loads(found.to_json(tmp_path / "a.json").read_text(), parse_constant=refuse_constant)
+        assert read["results"]["regret"]["value"] is None
+        page = found.to_html(tmp_path / "a.html").read_text()
+        assert found["regret"].notes[0].split(":")[0] in page
+        assert "inf" not in re.sub(r"<style.*?</style>|influence|infinit", "", page, flags=re.DOTALL)
+        assert "No regret" in str(found) or "infinite" in str(found)
+
+
 def test_a_file_that_cannot_be_written_leaves_the_old_one(seed: int, tmp_path: Path) -> None:
     with pytest.raises(iv.InputError, match=r'there is no folder .*missing"\. Create it first'):
         shown(seed).to_json(tmp_path / "missing" / "audit.json")

@@ -62,7 +62,7 @@ def test_too_many_draws_are_refused_with_the_most_that_make_sense(door: str) -> 
 
 @pytest.mark.parametrize("door", ["regret", "transport_gap", "worst_case", "audit"])
 def test_an_interval_needs_99_draws(door: str) -> None:
-    with pytest.raises(InputError, match="^n_boot is 98: give 0 for point estimates"):
+    with pytest.raises(InputError, match=r"^n_boot is 98: give 0 for point estimates"):
         DOORS[door](n_boot=98)
 
 

@@ -17,6 +17,7 @@ from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import Target
 
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
+NO_ERROR = 1e-12  # of the target's variance: what a head of numbers that makes no error may lose to rounding
 FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
 
 
@@ -34,6 +35,11 @@ class Heads:
     gradient: Floats
     hessian: Floats
     converged: bool = True
+
+
+def least_loss(target: Target) -> float:
+    """The mean loss up to which a fitted head makes no error: what is left is rounding, or classes it has split."""
+    return NO_ERROR * float(np.var(target.values, axis=0).sum()) if target.task == "regression" else SEPARATED
 
 
 def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:

@@ -422,6 +422,71 @@ def test_regression_without_error_has_no_regret_and_says_so(seed):
     assert any("exact, noisy" in note for note in everywhere.notes)
 
 
+NO_NOISE = "No p-value: no own head makes an error, so there is no noise to compare differences with."
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_relation_without_noise_has_no_pvalue_that_rounding_made(noise, scale, seed):
+    rng = np.random.default_rng(seed)
+    env, z = np.repeat(["a", "b", "c"], 100), rng.normal(size=(300, 2))
+    y = scale * (z @ [1.0, 2.0] + 3.0 + noise * rng.normal(size=300))
+    result = regret(z, y, env, n_boot=99)
+    assert np.isnan([result.pvalue, result.statistic, result.value, *result.worst_interval]).all()
+    assert len(result.null) == 0
+    assert result.notes == (
+        "No regret for a, b, c: its own head makes no error there, so there is no loss to compare with.",
+        NO_NOISE,
+    )
+    noisy = regret(z, y + 1e-3 * scale * rng.normal(size=300), env, n_boot=99)
+    assert 0 < noisy.pvalue <= 1
+
+
+def test_relations_without_noise_that_differ_are_not_passed_over(seed):
+    rng = np.random.default_rng(seed)
+    env, z = np.repeat(["a", "b", "c"], 100), rng.normal(size=(300, 1))
+    result = regret(z, np.repeat([1.0, 2.0, 3.0], 100) * z[:, 0], env, n_boot=99)
+    assert result.value == math.inf
+    assert result.interval == result.worst_interval == (math.inf, math.inf)
+    assert {one.value for one in result.per_environment.values()} == {math.inf}
+    assert math.isnan(result.pvalue)
+    assert result.notes == (
+        "The regret of a, b, c is infinite: its own head makes no error there and the shared head does. So the heads "
+        "differ; by how much of a loss of 0 nobody can say.",
+        NO_NOISE,
+    )
+    alone = regret(z, np.repeat([1.0, 2.0, 3.0], 100) * z[:, 0], env, n_boot=0)
+    assert alone.value == math.inf
+    assert np.isnan([*alone.interval, *alone.worst_interval]).all()
+
+
+def test_heads_that_are_exact_to_the_last_digit_are_no_division_by_zero():
+    z, env = np.arange(40.0) % 10, np.repeat(["a", "b"], 20)
+    same, apart = regret(z, 2.0 * z, env, n_boot=99), regret(z, np.where(env == "a", z, -z), env, n_boot=99)
+    assert math.isnan(same.value)
+    assert apart.value == math.inf
+    assert np.isnan([same.pvalue, apart.pvalue]).all()
+
+
+def test_the_score_test_leaves_out_who_shows_no_noise():
+    """Classes that own heads split by chance: judged by the residuals of those heads, the shared one would always be
+    called wrong: all of these sets, of one law for all environments, were rejected."""
+    rejected = 0
+    for draw in (4, 5, 6, 10, 15, 20, 21, 23, 36, 38):
+        rng = np.random.default_rng(draw)
+        z, env = rng.normal(size=(400, 3)), np.repeat(["a", "b", "c", "d"], 100)
+        z[env == "a", 0] *= 8
+        y = (2 * z[:, 0] + rng.logistic(size=400) > 0).astype(int)
+        result = regret(z, y, env, n_boot=99, seed=draw)
+        rejected += result.pvalue < 0.05
+        assert math.isnan(result.per_environment["a"].value), draw
+        assert "The score test judges the others: there is no noise to judge a by." in result.notes
+    assert rejected <= 2
+    # and it still sees that the others differ
+    y = np.where(env == "d", 1 - y, y)
+    assert regret(z, y, env, n_boot=99).pvalue == 0.01
+
+
 @pytest.mark.parametrize(("task", "needed"), [("regression", 5 + 5), ("binary", 5 + 5), ("multiclass", 2 * 5 + 5)])
 def test_too_few_rows_name_the_environment(task, needed, seed):
     data = null_same_law(n=(300, needed - 1), d=4, environments=2, task="regression", seed=seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import pvalue
-from invariscope.rows.settings import NOT_DRAWN
 
 LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose
 
@@ -48,6 +47,11 @@ class Solution:
     def notes(self) -> list[str]:
         return self.damping.notes
 
+    def without_shuffles(self, why: str, pull: float = 1.0) -> Solution:
+        """The same without a null distribution, for a reason; where nothing really pulls, ``pull`` is 0."""
+        self.notes.append(why)
+        return replace(self, influences=pull * self.influences, null=np.empty(0))
+
 
 def index_of(influences: Floats) -> tuple[float, Floats]:
     """V = ln of the largest eigenvalue of the covariance (1/m) of m influence vectors, and its eigenvector.
@@ -74,7 +78,7 @@ def result_of(
 ) -> InfluenceResult:
     """Influences and shuffles as a result; ``order`` picks the flat parameters in the order of their names."""
     value, direction = index_of(solution.influences)
-    notes = [*([] if len(solution.null) else [NOT_DRAWN]), *solution.notes]
+    notes = list(solution.notes)
     if not np.isfinite(value):
         notes.append("All environments pull the head alike: V is minus infinity.")
     return InfluenceResult(
