@@ -520,6 +520,29 @@ def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
         audited(None, data, n_boot=10)
 
 
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        (np.full(600, 1e300), r"^weight has 600 values beyond 1e-09 to 1e\+09"),
+        (["1", "2"] * 300, "^weight holds text or dates: give one number of at least 0 per row"),
+        (["a", "b"] * 300, "^weight holds text or dates: give one number of at least 0 per row"),
+        (np.ones(3), "^X has 600 rows but weight has 3: give one value per row"),
+        (np.full(600, 1 / 600), r"^weight sums to 1: weights count rows, and that is less than two\."),
+    ],
+    ids=["overflowing", "numbers in words", "words", "of other rows", "shares"],
+)
+def test_weights_that_count_no_rows_are_refused_before_anything_is_fitted(weight: Any, said: str) -> None:
+    with pytest.raises(iv.InputError, match=said):
+        audited(None, patients(0), weight=weight)
+
+
+@pytest.mark.slow
+def test_heavy_weights_are_many_rows_and_cost_no_more() -> None:
+    found = audited(None, patients(0), weight=np.full(600, 1e9))
+    assert found.state == "NOT INVARIANT"
+    assert math.isfinite(found["dric"].interval[1])
+
+
 @pytest.mark.parametrize("target", ["gain", "state"])
 def test_without_draws_there_are_point_estimates_and_every_way_to_show_them(target: str, tmp_path: Path) -> None:
     data = patients(0)

@@ -25,7 +25,7 @@ from invariscope.models.outputs import comes_from, numbered, own_names
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.environments import Environments
+from invariscope.rows.environments import Environments, checked_weights
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
 
@@ -129,9 +129,7 @@ def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     The influence index depends on units, and mixed ones hide columns.
     """
     values = np.asarray(Z, dtype=np.float64)
-    share = None if weight is None else np.asarray(weight, dtype=np.float64)
-    if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
-        share = None  # refused, with its reason, when rows are grouped
+    share = None if weight is None else checked_weights(weight, len(values))
     with np.errstate(invalid="ignore", over="ignore"):
         centre = np.average(values, axis=0, weights=share)
         standard = values - np.where(np.isfinite(centre), centre, 0.0)

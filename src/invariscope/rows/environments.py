@@ -14,6 +14,9 @@ from invariscope.rows.blocks import Blocks, Sums, sum_by_environment
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
 
 
+HEAVIEST = 1e9  # rows one row may stand for, and one over it the least: sums of squares of both are exact enough
+
+
 class Environments:
     """Rows of a table grouped by the environment they come from.
 
@@ -356,7 +359,7 @@ def _shortest(dates: Array) -> Array:
 
 
 def checked_weights(given: Any, n: int) -> Floats:
-    """Weights as counts of rows: finite, none below 0, not all of them 0."""
+    """Weights as counts of rows: finite, none below 0, and of a size that sums of squares can hold."""
     values, _ = vector_of(given, "weight")
     _same_length(n, len(values), "weight")
     if values.dtype.kind not in "iufb":
@@ -370,4 +373,15 @@ def checked_weights(given: Any, n: int) -> Floats:
         )
     if not weight.any():
         raise InputError("weight is 0 everywhere: weights count rows, give some of them more")
+    odd = (weight > 0) & ((weight > HEAVIEST) | (weight < 1 / HEAVIEST))
+    if odd.any():
+        raise InputError(
+            f"weight has {int(odd.sum())} values beyond {1 / HEAVIEST:g} to {HEAVIEST:g} (such as "
+            f"{weight[odd][0]:.3g}): weights count rows, so mend those, or divide all by a constant that brings them near 1"
+        )
+    if weight.sum() < min(n, 2):
+        raise InputError(
+            f"weight sums to {weight.sum():.3g}: weights count rows, and that is less than two. Multiply all by a "
+            f"constant: by {n / weight.sum():.6g}, they count as many rows as there are."
+        )
     return weight
