@@ -346,8 +346,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "weights that overflow": (
         {"weight": [1e300] * 4 + [1.0] * 6},
-        r"^weight has 4 values beyond 1e-09 to 1e\+09 \(such as 1e\+300\): weights count rows, so mend those, or divide "
-        "all by a constant that brings them near 1$",
+        r"^weight has 4 values beyond 1e-09 to 1e\+09 \(such as 1e\+300\): weights count rows, so mend those, or "
+        "divide all by a constant that brings them near 1$",
     ),
     "weights that vanish": (
         {"weight": [1e-300] * 10},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from invariscope.models.outputs import comes_from, numbered, own_names
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
@@ -52,12 +54,15 @@ def gather(
     it is among ``needs``.
     """
     X, y, env = _in_memory(X, y, env)
+    if isinstance(X, np.ma.MaskedArray):  # models would read what is under the mask
+        X = matrix_of(X)[0]
     split_model = None if model is None else split(model, rows=X)
     Z, columns, said = _represented(split_model, X, env)
     values, centre, scale = _standardised(Z, weight)
     representation = Environments(
         values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
     )
+    odd = (*representation.hand_over_notes(), *notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns]))
     asked, said = split_model, _said(split_model, X, Z) if said is None else said
     representation, target, split_model = _targeted(representation, asked, said, task)
     learned = split_model is not None and _learned(representation.columns, X)
@@ -92,7 +97,8 @@ def gather(
         inputs=inputs,
         baseline=inputs if isinstance(inputs, Missing) else of_baseline(baseline, X, inputs, target),
     )
-    return material, subject_of(split_model, material, learned, why_not_inputs)
+    subject = subject_of(split_model, material, learned, why_not_inputs)
+    return material, replace(subject, notes=(*odd, *subject.notes))
 
 
 # --- the model, the rows and the target -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from invariscope.estimators.weight_files import load, store
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.environments import unique_labels
+from invariscope.rows.labels import unique_labels
 
 if TYPE_CHECKING:
     from invariscope.objectives import Objective

@@ -9,7 +9,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.tables import matrix_of
+from invariscope.rows.tables import array_of, matrix_of
 
 Names = tuple[str, ...]
 
@@ -17,15 +17,15 @@ RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
 SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
 
 
-def as_array(values: Any) -> Array:
-    """A numpy array; sparse matrices become dense."""
-    return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+def as_array(values: Any, what: str = "the array") -> Array:
+    """A numpy array; sparse matrices become dense, and what is masked is missing."""
+    return array_of(values.toarray() if hasattr(values, "toarray") else values, what, table=True)
 
 
 def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
     """A dense (n, d) float matrix, and the names it came with."""
     names = own_names(values)
-    table = values if names is not None else as_array(values)
+    table = values if names is not None else as_array(values, what)
     if names is None and table.ndim not in (1, 2):
         raise InputError(f"{what} gives {table.ndim} dimensions: give rows x columns (flatten images first)")
     matrix, _ = matrix_of(table)
@@ -88,7 +88,7 @@ def prediction_columns(values: Any, rows: int | None = None, what: str = "predic
     """Predictions of whatever kind as finite numbers (n, K), one row for each of ``rows``."""
     if hasattr(values, "predict"):
         raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
-    array = as_array(values)
+    array = as_array(values, what)
     first = array.ravel()[:1].tolist()
     if first and isinstance(first[0], str):
         raise InputError(

@@ -15,7 +15,7 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import target_columns
 from invariscope.objectives.objective import Tensors
 from invariscope.rows.arrays import Array, Integers
-from invariscope.rows.environments import numbers_or_labels
+from invariscope.rows.labels import numbers_or_labels
 from invariscope.rows.tables import vector_of
 from invariscope.rows.targets import target_in
 

@@ -233,7 +233,7 @@ def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes
 
 
 def _notes(data: Environments, ratios: list[DensityRatio], denominator: float) -> list[str]:
-    notes = []
+    notes = list(data.notes)
     if not denominator > 0:
         notes.append("The baseline's predictions do not move between environments, so there is nothing to divide by.")
     for fitted, where in zip(ratios, ("",) if len(ratios) == 1 else ("On the representation: ", "On X: "), strict=True):

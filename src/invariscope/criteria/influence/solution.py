@@ -78,7 +78,7 @@ def result_of(
 ) -> InfluenceResult:
     """Influences and shuffles as a result; ``order`` picks the flat parameters in the order of their names."""
     value, direction = index_of(solution.influences)
-    notes = list(solution.notes)
+    notes = [*data.notes, *solution.notes]
     if not np.isfinite(value):
         notes.append("All environments pull the head alike: V is minus infinity.")
     return InfluenceResult(

@@ -143,7 +143,7 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
         drivers=_drivers(fit, data.blocks.width),
         statistic=statistic,
         null=null,
-        notes=(*([] if n_boot else [NOT_DRAWN]), *_notes(data, target, fit)),
+        notes=(*([] if n_boot else [NOT_DRAWN]), *data.notes, *_notes(data, target, fit)),
     )
 
 

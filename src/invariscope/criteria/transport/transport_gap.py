@@ -218,6 +218,7 @@ def _result(
         ratio=fitted.description,
         notes=(
             *([] if n_boot else [NOT_DRAWN]),
+            *data.notes,
             *notes,
             *_notes(data, refused, compared),
             *outcome.notes,

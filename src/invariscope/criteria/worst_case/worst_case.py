@@ -122,6 +122,10 @@ def worst_case(
     if not isinstance(head, LinearHead):
         target = rows.target(task, torch_heads().outputs_of(head, rows.Z), classes)
         return _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
+    if rows.Z.ndim != 2:
+        raise InputError(
+            f"Z has {rows.Z.ndim} dimensions, but a linear head reads rows x columns: give Z.reshape(len(Z), -1)"
+        )
     if rows.Z.shape[1:] != (head.n_features,):
         raise InputError(f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns")
     target = rows.target(task, head.n_outputs, classes)
