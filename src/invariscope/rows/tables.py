@@ -110,8 +110,9 @@ def _only_column(table: Any, what: str) -> tuple[Any, Any]:
 def array_of(values: Any, what: str, *, table: bool) -> Array:
     """``np.asarray`` that neither turns numbers beside text into text nor forgets which values were masked."""
     refuse_no_table(values, what, table=table)
+    written = isinstance(values, list | tuple) and bool(values) and isinstance(values[0], str)
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, dtype=object if written else None)
         if array.dtype.kind in "US" and isinstance(values, list | tuple):
             array = np.asarray(values, dtype=object)
     except ValueError as error:

@@ -468,6 +468,14 @@ def test_heads_that_are_exact_to_the_last_digit_are_no_division_by_zero():
     assert np.isnan([same.pvalue, apart.pvalue]).all()
 
 
+@pytest.mark.parametrize("half", [10, 27, 55, 61])
+def test_constant_predictions_of_balanced_classes_are_no_root_of_rounding(half):
+    """Their losses do not vary at all: rounding left less than nothing of their variance (warnings are errors)."""
+    result = regret(np.full(4 * half, 0.3), np.tile([0, 1], 2 * half), np.repeat(["a", "b"], 2 * half), n_boot=99)
+    assert result.value == pytest.approx(0, abs=0.1)
+    assert np.isfinite(result.interval).all()
+
+
 def test_the_score_test_leaves_out_who_shows_no_noise():
     """Classes that own heads split by chance: judged by the residuals of those heads, the shared one would always be
     called wrong: all of these sets, of one law for all environments, were rejected."""

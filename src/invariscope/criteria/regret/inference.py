@@ -59,7 +59,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     along = np.einsum("epr,ekp->ekr", part.inverse_root(), covariance)
     # Var(Bℓ | g) = Var(Bℓ) − along alongᵀ, and its root;
     # what is left over may come out slightly negative where J was steadied: nothing is left then, in any unit of loss
-    unit = np.sqrt(np.einsum("ejj->ej", variance))
+    unit = np.sqrt(np.maximum(np.einsum("ejj->ej", variance), 0.0))  # which rounding may leave just below 0
     unit[unit == 0] = 1.0
     left = (variance - np.einsum("ejr,ekr->ejk", along, along)) / unit[:, :, None] / unit[:, None, :]
     values, vectors = np.linalg.eigh(left)

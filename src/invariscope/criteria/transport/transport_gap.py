@@ -34,6 +34,7 @@ FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard e
 ROWS_PER_FOLD = 10  # with fewer, too little is left to fit on
 APART = 0.5  # of the spreads of two environments together: a distance of their means worth naming
 NO_NOISE = 1e-10  # of the target's spread: a standard error below it is rounding error
+LARGEST_SPREAD = 0.5  # of anything between 0 and 1: a larger standard error says that nothing is known
 DRAWN_AT_ONCE = 2e7  # numbers
 
 
@@ -170,7 +171,8 @@ def _result(
 ) -> TransportGapResult:
     count = len(data)
     diagonal = np.eye(count, dtype=bool)
-    refused = _refused(fitted.overlap)
+    far_off, unsure = _refused(fitted.overlap), _undetermined(target, gaps)
+    refused = far_off | unsure
     compared = ~(refused | diagonal)
     variance = _variance_within(data, target)
     rounding = NO_NOISE * math.sqrt(variance)
@@ -220,7 +222,8 @@ def _result(
             *([] if n_boot else [NOT_DRAWN]),
             *data.notes,
             *notes,
-            *_notes(data, refused, compared),
+            *_notes(data, far_off, compared),
+            *_notes_on_undetermined(data, unsure & ~far_off),
             *outcome.notes,
             *fitted.notes,
         ),
@@ -232,6 +235,17 @@ def _refused(overlap: Overlap) -> Booleans:
     out = (np.array(overlap.pair_verdicts) == "none") | (overlap.effective_rows < FEWEST_ROWS)
     np.fill_diagonal(out, False)
     return np.asarray(out)
+
+
+def _undetermined(target: Target, gaps: Gaps) -> Booleans:
+    """Pairs whose standard error no probability can have: (E, E).
+
+    A head that (almost) splits its classes has next to no curvature: where its rows do not look like those it is asked
+    about, the inverse makes a standard error of any size.
+    """
+    if target.task == "regression":
+        return np.zeros(gaps.se.shape[:2], dtype=np.bool_)
+    return np.asarray((gaps.se > LARGEST_SPREAD).any(axis=2))
 
 
 def _draw(gaps: Gaps, noise: Floats, compared: Booleans, n_boot: int, rng: np.random.Generator) -> tuple[Floats, Draws]:
@@ -269,19 +283,32 @@ def _moving_classes(target: Target, moving: Integers, compared: Booleans) -> tup
 
 
 def _notes(data: Environments, refused: Booleans, compared: Booleans) -> tuple[str, ...]:
-    if not refused.any():
-        return ()
-    called = names(data.labels)
-    listing = [f"{called[a]} under the relation of {called[b]}" for a, b in np.argwhere(refused)]
-    more = f" and {len(listing) - 5} more of {len(data) * (len(data) - 1)} pairs" if len(listing) > 6 else ""
-    shown = ", ".join(listing[:5] if more else listing)
-    notes = [f"No gap where rows hardly overlap, or too few are left to stand in for others: {shown}{more}."]
-    apart = _columns_apart(data, refused)
-    if apart:
-        notes.append(f"They lie apart most in {listed(apart)}: leaving such columns out may make them comparable.")
+    notes = []
+    if refused.any():
+        shown = _listing(data, refused)
+        notes.append(f"No gap where rows hardly overlap, or too few are left to stand in for others: {shown}.")
+        apart = _columns_apart(data, refused)
+        if apart:
+            notes.append(f"They lie apart most in {listed(apart)}: leaving such columns out may make them comparable.")
     if not compared.any():
         notes.append("No pair of environments can be compared, so there is no gap to sum up.")
     return tuple(notes)
+
+
+def _notes_on_undetermined(data: Environments, unsure: Booleans) -> tuple[str, ...]:
+    if not unsure.any():
+        return ()
+    return (
+        "No gap where an outcome model splits its classes, or nearly so, and its rows leave open what it would say of "
+        f"others: {_listing(data, unsure)}. Fewer columns may settle it.",
+    )
+
+
+def _listing(data: Environments, pairs: Booleans) -> str:
+    called = names(data.labels)
+    listing = [f"{called[a]} under the relation of {called[b]}" for a, b in np.argwhere(pairs)]
+    more = f" and {len(listing) - 5} more of {len(data) * (len(data) - 1)} pairs" if len(listing) > 6 else ""
+    return ", ".join(listing[:5] if more else listing) + more
 
 
 def _columns_apart(data: Environments, refused: Booleans) -> list[str]:
