@@ -12,7 +12,7 @@ from invariscope.heads.losses import loss_of, score_rows
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
-from invariscope.rows.moments import moments_of, refuse_out_of_range
+from invariscope.rows.moments import moments_of
 from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import Target
 
@@ -47,7 +47,7 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
 
     ``theta`` (E, P) is judged on all rows; a stack (F, E, P) on the rows outside fold f, all folds in the same pass.
     """
-    refuse_out_of_range(data, target)
+    data.refuse_out_of_range()
     loss = loss_of(target)
     if target.task == "regression":
         return _evaluate_from_moments(data, target, theta)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
 
 Sums = dict[str, Floats]
@@ -108,6 +109,15 @@ class Blocks:
 def out_of_range(magnitude: float) -> bool:
     """Whether numbers of this magnitude overflow somewhere on the way, or vanish although they are not zero."""
     return magnitude > LARGEST or 0 < magnitude < 1 / LARGEST
+
+
+def refuse_out_of_range(largest: float, what: str) -> None:
+    """Numbers of 1e200, say, become infinite or vanish on the way, and end as a NaN or a 0 that looks like a result."""
+    if out_of_range(largest):
+        raise InputError(
+            f"{what} holds numbers of the order of {largest:.0e}, too far from 1 to compute with: "
+            "multiply it by a constant first"
+        )
 
 
 def blocks_in(rows: slice) -> list[slice]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
-from invariscope.rows.blocks import Blocks, Sums, sum_by_environment
+from invariscope.rows.blocks import Blocks, Sums, refuse_out_of_range, sum_by_environment
 from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.labels import encoded_environments, encoded_target, read_alike
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
@@ -246,6 +246,11 @@ class Environments:
         out = np.empty_like(values)
         out[self.order] = values
         return out
+
+    def refuse_out_of_range(self) -> None:
+        """Asked before columns are squared and added up: predictions, which are not, may well be of 1e-40."""
+        for j, size in self.blocks.columns_out_of_range.items():
+            refuse_out_of_range(size, f'column "{self.columns[j]}"')
 
     # --- validation ---------------------------------------------------------------------------------------------------
     def _refuse_empty(self) -> None:

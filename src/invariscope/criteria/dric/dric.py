@@ -18,7 +18,7 @@ from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import DricResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.blocks import one_blas_thread, refuse_out_of_range
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue
 from invariscope.rows.settings import NOT_DRAWN, number_of_draws
@@ -179,6 +179,7 @@ def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[
         raise InputError(
             f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
         )
+    refuse_out_of_range(float(max(np.abs(model).max(), np.abs(reference).max())), "predictions or baseline")
     return model, reference
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
+from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.environments import Environments, checked_weights
 from invariscope.rows.labels import numbers_or_labels
 from invariscope.rows.not_tables import refuse_no_table
@@ -46,6 +47,7 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
         data = Environments.of(Z, y, env, weight)
         if data.y is None:
             raise InputError("the Environments hold no target: make them with y, one value per row")
+        data.refuse_out_of_range()
         return Rows(data.X, data.y, data.classes, data.weight, data.labels, data.codes, data.target_name)
     if y is None:
         raise InputError("no target given: pass y, one value per row")
@@ -58,6 +60,7 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
         counts = None if weight is None else checked_weights(weight, len(matrix))
         return Rows(matrix.reshape(shape), column, labels, counts, name=name)
     data = Environments(matrix, None, env, weight)
+    refuse_out_of_range(float(np.abs(matrix).max()), "Z")
     counts, codes, rows = data.weight, data.codes, data.X
     if grouped:
         column = data.grouped(column, "y")
@@ -95,6 +98,7 @@ def _refuse_missing(matrix: Array, columns: tuple[str, ...]) -> None:
     if bad.any():
         worst = columns[int(bad.argmax())]
         raise InputError(f'column "{worst}" of Z has missing or infinite values: drop or fill them')
+    refuse_out_of_range(float(np.abs(matrix).max()), "Z")
 
 
 def losses_of(loss: str | Sequence[str], task: str) -> tuple[list[str], str]:
