@@ -76,7 +76,10 @@ def test_what_is_no_table_is_told_what_it_is_and_the_way_to_one(thing: Any, mess
         ([{"y": 1.0}], "y is a list of dicts: give pandas.DataFrame(y), or one of its columns"),
         (frozenset([1.0]), "y is a frozenset, which has no order: give a list in the order of the rows"),
         (None, "y is None: give one value per row"),
-        (np.array([1j, 2.0]), "y holds complex numbers: give their real part, y.real, or their size, abs(y)"),
+        (
+            np.array([1j, 2.0]),
+            "Complex data not supported: y holds complex numbers. Give their real part, y.real, or their size, abs(y).",
+        ),
         ("a" * 999, f"y is a single value ('{'a' * 78}…): give one value per row, such as a column of a table"),
         ([0, False, 2], '"y" holds both 0 and False, which count as one value: write one of them otherwise, as a text'),
         (np.array([1, True], object), '"y" holds both 1 and True, which count as one value'),

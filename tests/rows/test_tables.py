@@ -186,9 +186,10 @@ NOT_NUMBERS: dict[str, tuple[Any, str]] = {
     "a text among numbers": ([[1.0, 2.0], [3.0, "high"]], r'column "x1" is text.*"high", in 1 of 2 rows'),
     "complex numbers": (
         np.array([[1j]]),
-        '^column "x0" holds complex numbers: give real and imaginary parts as columns of their own, or the size$',
+        '^Complex data not supported: column "x0" holds complex numbers. Give real and imaginary parts as columns of '
+        r"their own, or the size\.$",
     ),
-    "complex numbers among others": ([[1.0], [2.0 + 1j]], '^column "x0" holds complex numbers'),
+    "complex numbers among others": ([[1.0], [2.0 + 1j]], 'column "x0" holds complex numbers'),
     "numpy dates": (np.array([["2020-02-29"]], "M8[D]"), 'column "x0" holds dates: turn it into numbers .* or drop it'),
     "pandas dates": (pd.DataFrame({"seen": pd.to_datetime([DAY])}), 'column "seen" holds dates'),
     "pandas dates with a zone": (pd.DataFrame({"seen": pd.to_datetime([DAY], utc=True)}), 'column "seen" holds dates'),

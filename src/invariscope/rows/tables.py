@@ -75,7 +75,11 @@ def _column(values: Any, what: str) -> tuple[Array, str | None, bool]:
             f"{what} is a single value ({in_words(values)}): give one value per row, such as a column of a table"
         )
     if array.dtype.kind == "c":
-        raise InputError(f"{what} holds complex numbers: give their real part, {what}.real, or their size, abs({what})")
+        # scikit-learn's own words come first: its checks of estimators look for them
+        raise InputError(
+            f"Complex data not supported: {what} holds complex numbers. Give their real part, {what}.real, or their "
+            f"size, abs({what})."
+        )
     if array.ndim != 1:
         raise InputError(f"{what} must be one column: it has shape {array.shape}, so choose one of them")
     if array.dtype.kind in "UST":
@@ -187,7 +191,8 @@ def _numeric(column: Array, name: str) -> Array:
     text = [v for v in values if v is not None and not isinstance(v, NUMBER)]
     if column.dtype.kind == "c" or (text and isinstance(text[0], complex)):
         raise InputError(
-            f'column "{name}" holds complex numbers: give real and imaginary parts as columns of their own, or the size'
+            f'Complex data not supported: column "{name}" holds complex numbers. Give real and imaginary parts as '
+            "columns of their own, or the size."
         )
     if column.dtype.kind == "m":
         raise InputError(f'column "{name}" holds durations: turn it into numbers (days, say) or drop it')

@@ -89,6 +89,33 @@ def test_score_test_draws_have_the_mean_of_their_law(seed):
     assert mean == pytest.approx(4 * (3 - 1), rel=0.1)  # close to the free parameters: (environments − 1) heads of 4
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_draws_of_who_shows_no_noise_count_only_by_their_pull(classes):
+    """Environment a is exact (its gradients have no noise), or split by chance (all of its residuals are noise)."""
+    rng = np.random.default_rng(4)
+    z, env = rng.normal(size=(400, 3)), np.repeat(["a", "b", "c", "d"], 100)
+    if classes:
+        z[env == "a", 0] *= 8
+        y = (2 * z[:, 0] + rng.logistic(size=400) > 0).astype(int)
+    else:
+        y = z @ [1.0, 2.0, 3.0] + (env != "a") * rng.normal(size=400)
+    fit = fit_of(z, y, env)
+    assert fit.usable.tolist() == [False, True, True, True]
+    share = fit.own_share.copy()
+    share[0] = 1.0 if classes else share[0]
+    mean = 0.0
+    for e in (1, 2, 3):
+        covariance = np.zeros_like(fit.outer[e])
+        for k in range(4):
+            response = (e == k) * np.eye(4) - fit.weights[k] * fit.shared.hessian[e] @ fit.inverse
+            covariance += response @ (share[k] * fit.outer[k]) @ response.T
+        mean += np.trace(np.linalg.solve(share[e] * fit.outer[e], covariance))
+    statistic, null = score_test(fit, 20_000, np.random.default_rng(0))
+    assert abs(null.mean() - mean) < 5 * null.std() / np.sqrt(len(null))
+    by_hand = [g @ np.linalg.solve(s * j, g) for g, s, j in zip(fit.gradient, share, fit.outer, strict=True)]
+    assert statistic == pytest.approx(sum(by_hand[1:]), rel=1e-6)
+
+
 # --- by hand ---------------------------------------------------------------------------------------------------------
 def slopes_by_hand(slopes, noises, spreads, rows, rng):
     """One centred column, y = slope_e z + noise_e: everything has a closed form."""
