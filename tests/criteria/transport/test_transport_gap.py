@@ -410,9 +410,9 @@ def test_a_standard_error_that_no_probability_has_is_not_shown() -> None:
     assert found.se[~unknown].max() <= 0.5
     assert abs(found.value) < 0.1
     assert found.notes == (
-        "No gap where an outcome model splits its classes, or nearly so, and its rows leave open what it would say of "
-        "others: a under the relation of b, a under the relation of c, b under the relation of c, c under the relation "
-        "of b. Fewer columns may settle it.",
+        "No gap where its rows leave open what an outcome model would say of others, for a column that hardly varies "
+        "there, or that nearly splits the classes: a under the relation of b, a under the relation of c, b under the "
+        "relation of c, c under the relation of b. Fewer columns may settle it.",
     )
     fewer = transport_gap(z[:, 1], y, env, n_boot=99)
     assert np.isfinite(fewer.se).all()

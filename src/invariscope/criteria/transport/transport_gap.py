@@ -240,8 +240,8 @@ def _refused(overlap: Overlap) -> Booleans:
 def _undetermined(target: Target, gaps: Gaps) -> Booleans:
     """Pairs whose standard error no probability can have: (E, E).
 
-    A head that (almost) splits its classes has next to no curvature: where its rows do not look like those it is asked
-    about, the inverse makes a standard error of any size.
+    A head that nearly splits its classes, or reads a column that hardly varies in its rows, has next to no curvature:
+    where those do not look like the rows it is asked about, the inverse makes a standard error of any size.
     """
     if target.task == "regression":
         return np.zeros(gaps.se.shape[:2], dtype=np.bool_)
@@ -299,8 +299,8 @@ def _notes_on_undetermined(data: Environments, unsure: Booleans) -> tuple[str, .
     if not unsure.any():
         return ()
     return (
-        "No gap where an outcome model splits its classes, or nearly so, and its rows leave open what it would say of "
-        f"others: {_listing(data, unsure)}. Fewer columns may settle it.",
+        "No gap where its rows leave open what an outcome model would say of others, for a column that hardly varies "
+        f"there, or that nearly splits the classes: {_listing(data, unsure)}. Fewer columns may settle it.",
     )
 
 
