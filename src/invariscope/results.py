@@ -345,6 +345,6 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if value is None or isinstance(value, str | int | bool):
+    if value is None or isinstance(value, int | bool):
         return value
-    return str(value)
+    return str(value).encode(errors="backslashreplace").decode()  # halves of letters cannot be written to any file

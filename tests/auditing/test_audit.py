@@ -419,6 +419,27 @@ def test_json_has_no_numbers_that_do_not_exist(seed: int, tmp_path: Path) -> Non
     found.to_html(tmp_path / "a.html")
 
 
+def test_relations_without_noise_are_told_apart_and_rounding_is_no_evidence(tmp_path: Path) -> None:
+    X, site = np.random.default_rng(0).normal(size=(300, 2)), np.repeat(SITES, 100)
+    same = iv.audit(None, X, X @ [1.0, 2.0], site, env_name="site", n_boot=DRAWS)
+    assert same.verdict == (
+        "CANNOT TELL YET. The rows do not settle whether one head serves all 3 sites to within 2 %. No regret could be "
+        "computed: own heads make no error. Next: the head of Bern makes no error on its own rows; look for a column "
+        "that gives the target away, and audit rows that no model was trained on, and more of them."
+    )
+    apart = iv.audit(None, X, X[:, 0] * np.repeat([1.0, 2.0, 3.0], 100), site, env_name="site", n_boot=DRAWS)
+    assert apart.state == "NOT INVARIANT"
+    assert apart.headline == "One head does not serve all 3 sites."
+    assert apart.sentences[0] == "The own head of Bern makes no error there, and a head that all share does."
+    for found in (same, apart):
+        read = json.loads(found.to_json(tmp_path / "a.json").read_text(), parse_constant=refuse_constant)
+        assert read["results"]["regret"]["value"] is None
+        page = found.to_html(tmp_path / "a.html").read_text()
+        assert found["regret"].notes[0].split(":")[0] in page
+        assert "inf" not in re.sub(r"<style.*?</style>|influence|infinit", "", page, flags=re.DOTALL)
+        assert "No regret" in str(found) or "infinite" in str(found)
+
+
 def test_a_file_that_cannot_be_written_leaves_the_old_one(seed: int, tmp_path: Path) -> None:
     with pytest.raises(iv.InputError, match=r'there is no folder .*missing"\. Create it first'):
         shown(seed).to_json(tmp_path / "missing" / "audit.json")
@@ -497,6 +518,77 @@ def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
     assert (found.settings.margin, found.settings.alpha, found.settings.n_boot) == (50.0, 1e-9, 149)
     with pytest.raises(iv.InputError, match="n_boot is 10"):
         audited(None, data, n_boot=10)
+
+
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        (np.full(600, 1e300), r"^weight has 600 values beyond 1e-09 to 1e\+09"),
+        (["1", "2"] * 300, "^weight holds text or dates: give one number of at least 0 per row"),
+        (["a", "b"] * 300, "^weight holds text or dates: give one number of at least 0 per row"),
+        (np.ones(3), "^X has 600 rows but weight has 3: give one value per row"),
+        (np.full(600, 1 / 600), r"^weight sums to 1: weights count rows, and that is less than two\."),
+    ],
+    ids=["overflowing", "numbers in words", "words", "of other rows", "shares"],
+)
+def test_weights_that_count_no_rows_are_refused_before_anything_is_fitted(weight: Any, said: str) -> None:
+    with pytest.raises(iv.InputError, match=said):
+        audited(None, patients(0), weight=weight)
+
+
+@pytest.mark.slow
+def test_heavy_weights_are_many_rows_and_cost_no_more() -> None:
+    found = audited(None, patients(0), weight=np.full(600, 1e9))
+    assert found.state == "NOT INVARIANT"
+    assert math.isfinite(found["dric"].interval[1])
+
+
+@pytest.mark.parametrize("target", ["gain", "state"])
+def test_without_draws_there_are_point_estimates_and_every_way_to_show_them(target: str, tmp_path: Path) -> None:
+    data = patients(0)
+    found, drawn = (audited(None, data, target, n_boot=count, criteria="transport_gap") for count in (0, 99))
+    cost = {"gain": "100 %", "state": "22 %"}[target]
+    assert found.verdict == (
+        "CANNOT TELL YET. Whether one head serves all 3 sites is not settled by point estimates, and n_boot=0 asks for "
+        f"no more. Sharing one head seems to cost Rome most, {cost} more loss than its own head would. Next: audit "
+        "again with n_boot=999."
+    )
+    assert drawn.state == "NOT INVARIANT"
+    for name in ("regret", "transport_gap"):
+        one, other = found[name], drawn[name]
+        assert one.value == other.value
+        assert one.statistic == other.statistic
+        assert np.isnan([one.pvalue, *one.interval]).all()
+        assert one.null.shape == (0,)
+        assert one.notes[0] == "n_boot=0: no intervals and no p-value, only point estimates."
+        np.testing.assert_array_equal(one.pairs, other.pairs)
+    assert [estimate.value for estimate in found["regret"].per_environment.values()] == [
+        estimate.value for estimate in drawn["regret"].per_environment.values()
+    ]
+    assert all(np.isnan(estimate.interval).all() for estimate in found["regret"].per_environment.values())
+    assert np.isnan(found["regret"].worst_interval).all()
+    off = ~np.eye(3, dtype=bool)
+    assert np.isnan(found["transport_gap"].pair_pvalues[off]).all()
+    # intervals of pairs come from t distributions: they need no draw
+    np.testing.assert_array_equal(found["transport_gap"].pair_intervals, drawn["transport_gap"].pair_intervals)
+    assert found.frame()["regret_low"].isna().all()
+    shown = json.loads(found.to_json(tmp_path / "a.json").read_text())
+    assert shown["results"]["regret"]["pvalue"] is None
+    assert shown["settings"]["n_boot"] == 0
+    page = found.to_html(tmp_path / "a.html").read_text()
+    assert "n_boot=0: no intervals and no p-value, only point estimates." in page
+    assert "nan" not in re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
+    assert "No difference to attribute" not in page
+    assert "n_boot=0" in str(found)
+
+
+def test_all_criteria_do_without_draws() -> None:
+    found = audited(None, patients(0), "state", n_boot=0)
+    drawn = {name for name, result in found.results.items() if hasattr(result, "pvalue")}
+    assert drawn == {"regret", "influence_index", "transport_gap", "dric"}
+    assert all(math.isnan(found[name].pvalue) and not len(found[name].null) for name in drawn)
+    assert np.isnan(found["worst_case"].band).all()
+    assert found.algorithm == ""
 
 
 @pytest.mark.slow

@@ -416,12 +416,21 @@ def test_the_terminal_and_the_page_tell_the_transport_gap(run: Run, hospitals: p
 
 
 @pytest.mark.parametrize(
-    "options", ["--margin 0", "--n-boot 9", "--seed -1", "--task poetry", "--ratio poetry", "--nonsense"]
+    "options", ["--margin 0", "--n-boot -9", "--seed -1", "--task poetry", "--ratio poetry", "--nonsense"]
 )
 def test_usage_errors(options: str, run: Run) -> None:
     done = run(options)
     assert done.exit_code == 2
     assert "Usage: " in done.stderr
+
+
+def test_draws_may_be_none_but_not_too_few(run: Run) -> None:
+    done = run("--features age --n-boot 0 --json a.json")
+    assert done.exit_code == 0
+    assert json.loads(Path("a.json").read_text())["results"]["regret"]["interval"] == [None, None]
+    refused = run("--features age --n-boot 9")
+    assert refused.exit_code == 2
+    assert "n_boot is 9: give 0 for point estimates without intervals, or a whole number of draws" in refused.stderr
 
 
 def test_a_defect_is_not_dressed_up_as_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,13 +85,11 @@ def test_numbers_too_far_from_1_are_refused_as_in_an_audit(power: int, seed: int
 def test_digits_that_were_lost_are_told(seed: int) -> None:
     X, y, env = worlds(seed)
     frame = pd.DataFrame({"age": X[:, 0] + 1e15, "dose": X[:, 1] + 1e12})
-    lost = (
-        'Digits were lost: column "age" spreads over fewer than a thousand of the numbers that floats of that size can'
-    )
+    lost = r'column "age" holds numbers near 1e\+15 within .*: only 2 of their digits tell rows apart'
     with pytest.warns(ConvergenceWarning, match=lost):
         model = iv.InvariantRegressor(steps=60, learning_rate=0.1).fit(frame, y, env=env)
     assert len(model.notes_) == 1
-    with pytest.warns(ConvergenceWarning, match="Digits were lost: y spreads"):
+    with pytest.warns(ConvergenceWarning, match="y holds numbers near"):
         iv.InvariantRegressor(steps=60, learning_rate=0.1).fit(X, y + 1e15, env=env)
     # as told: without the constant
     centred = frame - [1e15, 1e12]

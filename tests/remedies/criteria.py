@@ -95,7 +95,7 @@ CASES = [
         lambda: dric(representation=Z[:, :1], ratio=(iv.density_ratio(Z[:, :1], ENV), iv.density_ratio(Z, ENV))),
     ),
     Case("give one for every row", lambda: dric(representation=Z[:50]), lambda: dric(representation=Z)),
-    Case('give "auto", 0, or a whole number', lambda: dric(n_boot=3), lambda: dric(n_boot=0)),
+    Case('give "auto", 0 for point estimates', lambda: dric(n_boot=3), lambda: dric(n_boot=0)),
     Case("drop those rows or fill them in", lambda: dric(y=without(Y)), lambda: dric(y=np.nan_to_num(without(Y)))),
     Case("give one column per class", lambda: dric(y=np.resize(["u", "v", "w"], 80)), lambda: dric(y=CLASS)),
     # --- criteria of predictions ---

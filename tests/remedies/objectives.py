@@ -75,6 +75,11 @@ CASES = [
         lambda: objective_of("irm", options={"from": "square"}),
         lambda: objective_of("irm", options={"form": "square"}),
     ),
+    Case(
+        "give a dict of hyper-parameters",
+        lambda: objective_of("vrex", options=[3.0]),
+        lambda: objective_of("vrex", options={"weight": 3.0}),
+    ),
     Case("give a number", lambda: objective_of("vrex", "heavy"), lambda: objective_of("vrex", 10)),
     Case(
         'use "environment" or "row"',

@@ -90,8 +90,13 @@ CASES = [
     Case("radii must be numbers of at least 0", lambda: curve(radii="far"), lambda: curve(radii=[0.5])),
     Case("finite distances of at least 0", lambda: curve(radii=[-1.0]), lambda: curve(radii=[0.5])),
     Case("give radii in units of Z", lambda: curve(WRONG, relative=True), lambda: curve(WRONG, relative=False)),
-    Case("0 for no band, or at least 99", lambda: curve(n_boot=5), lambda: curve(n_boot=99)),
+    Case(
+        "or a whole number of draws from 99",
+        lambda: curve(n_boot=5),
+        lambda: curve(n_boot=99),
+    ),
     Case("make one with LinearHead(W, b)", lambda: curve(np.ones(2)), lambda: curve(iv.LinearHead(np.ones(2), 0.0))),
+    Case("give Z.reshape(len(Z), -1)", lambda: curve(Z=Z.reshape(40, 1, 2)), curve),
     Case("give those it was fitted on", lambda: curve(Z=Z[:, :1]), curve),
     Case(
         "or radii to worst_case",

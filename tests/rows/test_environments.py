@@ -336,12 +336,41 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "missing weights": ({"weight": [None, *[1] * 9]}, "^weight has 1 negative, missing or infinite values"),
     "infinite weights": ({"weight": [np.inf, *[1] * 9]}, "^weight has 1 negative, missing or infinite values"),
     "weights in words": ({"weight": list("abcdefghij")}, "^weight holds text or dates: give one number of at least 0"),
+    "weights that are numbers in words": (
+        {"weight": ["1", "2"] * 5},
+        "^weight holds text or dates: give one number of",
+    ),
+    "masked weights": (
+        {"weight": np.ma.array(np.ones(10), mask=[True] * 3 + [False] * 7)},
+        "^weight has 3 negative, missing or infinite values",
+    ),
+    "weights that overflow": (
+        {"weight": [1e300] * 4 + [1.0] * 6},
+        r"^weight has 4 values beyond 1e-09 to 1e\+09 \(such as 1e\+300\): weights count rows, so mend those, or "
+        "divide all by a constant that brings them near 1$",
+    ),
+    "weights that vanish": (
+        {"weight": [1e-300] * 10},
+        r"^weight has 10 values beyond 1e-09 to 1e\+09 \(such as 1e-300\)",
+    ),
+    "weights that sum to 1": (
+        {"weight": [0.1] * 10},
+        r"^weight sums to 1: weights count rows, and that is less than two\. Multiply all by a constant: by 10, they "
+        r"count as many rows as there are\.$",
+    ),
     "weights of another length": ({"weight": [1.0]}, "^X has 10 rows but weight has 1: give one value per row"),
     "no weight in an environment": (
         {"weight": [1, 0] * 5},
         '^all weights are zero in environment "south": drop it or mend the weights',
     ),
 }
+
+
+def test_remedies_for_weights_lead_to_weights() -> None:
+    plain = Environments(**ten()).rows
+    for weight in (np.full(10, 1e300) / 1e300, np.full(10, 0.1) * 10, np.ones(10, dtype=bool)):
+        np.testing.assert_array_equal(Environments(**ten(), weight=weight).rows, plain)
+    np.testing.assert_allclose(Environments(**ten(), weight=np.full(10, 1e9)).rows, 1e9 * plain)
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD.keys())

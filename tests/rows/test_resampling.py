@@ -11,13 +11,17 @@ from invariscope.rows.resampling import folds_by_content, pvalue, ranks_by_conte
 
 
 @settings(deadline=None)
-@given(st.lists(st.floats(-1e6, 1e6), max_size=30), st.floats(-1e6, 1e6))
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(-1e6, 1e6))
 def test_pvalues_count_draws_at_least_as_large(null: list[float], observed: float) -> None:
     found = pvalue(observed, np.array(null))
     surely = sum(draw >= observed for draw in null)
     at_most = sum(draw >= observed - 1e-5 for draw in null)
     assert (1 + surely) / (1 + len(null)) <= found <= (1 + at_most) / (1 + len(null))
     assert 1 / (1 + len(null)) <= found <= 1
+
+
+def test_where_nothing_was_drawn_or_observed_there_is_none() -> None:
+    assert np.isnan([pvalue(1.0, np.empty(0)), pvalue(np.nan, np.array([1.0, 2.0]))]).all()
 
 
 def test_small_units_are_no_ties() -> None:

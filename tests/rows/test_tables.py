@@ -207,7 +207,12 @@ NOT_NUMBERS: dict[str, tuple[Any, str]] = {
     "pyarrow text": (pa.table({"dose": [1.0], "site": ["Bern"]}), '"site" is text'),
     "numpy text": (np.array([["1", "2"]]), 'column "x0" is text.*"1"'),
     "a text among numbers": ([[1.0, 2.0], [3.0, "high"]], r'column "x1" is text.*"high", in 1 of 2 rows'),
-    "complex numbers": (np.array([[1j]]), 'column "x0" is text, not numbers'),
+    "complex numbers": (
+        np.array([[1j]]),
+        '^Complex data not supported: column "x0" holds complex numbers. Give real and imaginary parts as columns of '
+        r"their own, or the size\.$",
+    ),
+    "complex numbers among others": ([[1.0], [2.0 + 1j]], 'column "x0" holds complex numbers'),
     "numpy dates": (np.array([["2020-02-29"]], "M8[D]"), 'column "x0" holds dates: turn it into numbers .* or drop it'),
     "pandas dates": (pd.DataFrame({"seen": pd.to_datetime([DAY])}), 'column "seen" holds dates'),
     "pandas dates with a zone": (pd.DataFrame({"seen": pd.to_datetime([DAY], utc=True)}), 'column "seen" holds dates'),
@@ -221,7 +226,7 @@ NOT_NUMBERS: dict[str, tuple[Any, str]] = {
     "numpy durations": (np.array([[1]], "m8[ns]"), 'column "x0" holds durations'),
     "rows of several lengths": ([[1.0, 2.0], [3.0]], "X cannot be read as a table: its rows differ in length"),
     "images": (np.zeros((2, 3, 3)), r"X has 3 dimensions: give a table of rows x columns \(flatten images first\)"),
-    "a number": (3.0, "X has 0 dimensions"),
+    "a number": (3.0, r"^X is a single value \(3\.0\): give a table of rows x columns$"),
 }
 
 

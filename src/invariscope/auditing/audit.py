@@ -14,12 +14,19 @@ from invariscope.auditing.algorithm_needed import algorithm_needed
 from invariscope.auditing.material import gather
 from invariscope.auditing.record import Audit, Settings
 from invariscope.auditing.run import chosen_criteria, run
-from invariscope.auditing.verdict import ALPHA, MARGIN, overlap_in, verdict_of, verdict_without_regret
+from invariscope.auditing.verdict import (
+    ALPHA,
+    MARGIN,
+    overlap_in,
+    verdict_of,
+    verdict_without_draws,
+    verdict_without_regret,
+)
 from invariscope.criteria.material import AuditOptions
 from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, estimator_of
-from invariscope.rows.resampling import generator, refuse_too_few
+from invariscope.rows.settings import number_of_draws, share_above_zero, whole_number
 
 
 def audit(
@@ -59,7 +66,8 @@ def audit(
     baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
     criteria : names of the criteria to compute (default: all that can be)
     ratio : estimator of density ratios, a name or a scikit-learn classifier: see :func:`~invariscope.density_ratio`
-    n_boot : draws for intervals and null distributions
+    n_boot : draws for intervals and null distributions; 0 for point estimates alone, fast enough for a log of every
+        epoch: a verdict rests on an interval, so the state is then "CANNOT TELL YET"
     progress : say on the terminal what is being done
     margin : extra loss of practical importance; differences below it are called negligible
     weight : rows each row stands for
@@ -86,7 +94,10 @@ def audit(
     They disagree mostly about x1.
     """
     started = time.perf_counter()
-    _refuse_settings(margin, alpha, ratio, n_boot, seed)
+    margin = share_above_zero("margin", margin, math.inf, "0.02 for 2 %")
+    alpha = share_above_zero("alpha", alpha, 1.0, "0.05 for 5 %")
+    n_boot, seed = number_of_draws(n_boot), whole_number(seed, "seed")
+    _refuse_ratio(ratio)
     chosen = chosen_criteria(criteria)
     with reporting(progress) as say:
         say("reading the model and the data")
@@ -107,6 +118,8 @@ def audit(
     data, trained_by = subject.data, material.trained_with.name
     if "regret" in left_out:
         verdict = verdict_without_regret(left_out["regret"].reason, len(data.labels), data.env_name)
+    elif n_boot == 0:
+        verdict = verdict_without_draws(results["regret"], data.env_name)
     else:
         verdict = verdict_of(
             results["regret"],
@@ -148,19 +161,14 @@ def audit(
     )
 
 
-def _refuse_settings(margin: Any, alpha: Any, ratio: Any, n_boot: int, seed: int) -> None:
-    """What is wrong with the settings should not cost the user the wait."""
-    for name, value, most in (("margin", margin, math.inf), ("alpha", alpha, 1.0)):
-        if not isinstance(value, int | float) or not 0 < value < most:
-            raise InputError(f"{name} is {value!r}: give a share above 0, such as 0.02 for 2 %")
+def _refuse_ratio(ratio: Any) -> None:
+    """What is wrong with it should not cost the user the wait."""
     if isinstance(ratio, DensityRatio):
         raise InputError(
             "ratio is fitted already: an audit needs the name of an estimator or a classifier, since inputs and "
             "representation have density ratios of their own"
         )
     estimator_of(ratio)
-    refuse_too_few(2, n_boot)
-    generator(seed)
 
 
 def _versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from invariscope.models.outputs import numbered, own_names
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.environments import Environments
-from invariscope.rows.tables import matrix_of, plain
+from invariscope.rows.digits import notes_on_lost_digits
+from invariscope.rows.environments import Environments, checked_weights
+from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
@@ -54,6 +56,8 @@ def gather(
     it is among ``needs``.
     """
     X, y, env = _in_memory(model, X, y, env, env_column, target_name)
+    if isinstance(X, np.ma.MaskedArray):  # models would read what is under the mask
+        X = matrix_of(X)[0]
     split_model = None if model is None else split(model, rows=X)
     X = _as_read(split_model, X)
     Z, columns, said = _represented(split_model, X, env)
@@ -61,6 +65,7 @@ def gather(
     representation = Environments(
         values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
     )
+    odd = (*representation.hand_over_notes(), *notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns]))
     asked, said = split_model, _said(split_model, X, Z) if said is None else said
     representation, target, split_model = _targeted(representation, asked, said, task)
     learned = split_model is not None and _learned(representation.columns, X)
@@ -95,7 +100,8 @@ def gather(
         inputs=inputs,
         baseline=inputs if isinstance(inputs, Missing) else of_baseline(baseline, X, inputs, target),
     )
-    return material, subject_of(split_model, material, learned, why_not_inputs)
+    subject = subject_of(split_model, material, learned, why_not_inputs)
+    return material, replace(subject, notes=(*odd, *subject.notes))
 
 
 # --- the model, the rows and the target -----------------------------------------------------------------------------
@@ -152,9 +158,7 @@ def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     The influence index depends on units, and mixed ones hide columns.
     """
     values = np.asarray(Z, dtype=np.float64)
-    share = None if weight is None else np.asarray(plain(weight), dtype=np.float64)
-    if share is not None and (share.shape != (len(values),) or not share.sum() > 0):
-        share = None  # refused, with its reason, when rows are grouped
+    share = None if weight is None else checked_weights(weight, len(values))
     with np.errstate(invalid="ignore", over="ignore"):
         centre = np.average(values, axis=0, weights=share)
         standard = values - np.where(np.isfinite(centre), centre, 0.0)

@@ -99,8 +99,8 @@ class Audit:
         return {
             "verdict": {part: plain(getattr(self, part)) for part in ("state", "headline", "sentences", "algorithm")},
             "results": {name: result.to_dict() for name, result in self.results.items()},
-            "left_out": dict(self.left_out),
-            "notes": list(self.notes),
+            "left_out": plain(dict(self.left_out)),
+            "notes": plain(self.notes),
             "data": plain(self.data),
             "settings": plain(self.settings),
         }

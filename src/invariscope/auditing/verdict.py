@@ -83,12 +83,12 @@ def verdict_of(
     """
     state = state_of(regret, margin, alpha)
     everywhere = _everywhere(len(regret.labels), env_name)
-    p = pvalue(regret.pvalue, len(regret.null))
+    p = f" ({pvalue(regret.pvalue, len(regret.null))})" if math.isfinite(regret.pvalue) else ""
     headline = {
-        NOT_INVARIANT: f"One head does not serve {everywhere} ({p}).",
-        INVARIANT: f"One head serves {everywhere}, as far as linear heads on these rows can tell ({p}).",
-        NEGLIGIBLE: f"One head is not best everywhere ({p}), but sharing it costs under {percent(margin)} anywhere.",
-        CANNOT_TELL: f"The rows do not settle whether one head serves {everywhere} to within {percent(margin)} ({p}).",
+        NOT_INVARIANT: f"One head does not serve {everywhere}{p}.",
+        INVARIANT: f"One head serves {everywhere}, as far as linear heads on these rows can tell{p}.",
+        NEGLIGIBLE: f"One head is not best everywhere{p}, but sharing it costs under {percent(margin)} anywhere.",
+        CANNOT_TELL: f"The rows do not settle whether one head serves {everywhere} to within {percent(margin)}{p}.",
         UNINFORMATIVE: (
             f"No linear head predicts {target_name} from this representation, so its invariance means nothing."
         ),
@@ -116,6 +116,20 @@ def verdict_without_regret(reason: str, count: int, env_name: str = "environment
     everywhere = _everywhere(count, env_name)
     headline = f"Whether one head serves {everywhere} is not known: they cannot be given heads of their own."
     return Verdict(CANNOT_TELL, headline, tuple(sentences))
+
+
+def verdict_without_draws(regret: RegretResult, env_name: str = "environment") -> Verdict:
+    """The verdict where no interval was asked for (``n_boot=0``): the point estimates, and how to have one."""
+    headline = (
+        f"Whether one head serves {_everywhere(len(regret.labels), env_name)} is not settled by point estimates, and "
+        "n_boot=0 asks for no more."
+    )
+    who = _who(regret)
+    known = _known(regret)
+    if known and math.isfinite(known[regret.worst].value):
+        cost = percent(max(known[regret.worst].value, 0.0))
+        who = f"Sharing one head seems to cost {quoted(regret.worst)} most, {cost} more loss than its own head would."
+    return Verdict(CANNOT_TELL, headline, (who, "Next: audit again with n_boot=999."))
 
 
 def _everywhere(count: int, env_name: str) -> str:
@@ -156,6 +170,8 @@ def _who(regret: RegretResult) -> str:
         return "No regret could be computed: own heads make no error."
     ranked = sorted(known.items(), key=lambda item: -item[1].value)
     (worst, most), (best, least) = ranked[0], ranked[-1]
+    if math.isinf(most.value):
+        return f"The own head of {quoted(worst)} makes no error there, and a head that all share does."
     if most.value < VISIBLE:
         return f"Sharing one head costs none of them more loss (at most {percent(max(regret.worst_interval[1], 0.0))})."
     cost = f"{percent(most.value)} more loss than its own head would (95 %: {_range(most)})"

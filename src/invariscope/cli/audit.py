@@ -65,8 +65,8 @@ Examples:
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same answer.")
 @click.option(
-    "--n-boot", type=click.IntRange(min=99), default=999, show_default=True,
-    help="Draws for intervals and p-values.",
+    "--n-boot", type=click.IntRange(min=0), default=999, show_default=True,
+    help="Draws for intervals and p-values; 0 for point estimates alone.",
 )  # fmt: skip
 @click.option("--trust", multiple=True, metavar="TYPE", help="Accept a type of a .skops --model that is not trusted.")
 @click.option("--trust-pickle", is_flag=True, help="Load a pickled --model, which runs the code inside it.")

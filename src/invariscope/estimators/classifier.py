@@ -12,7 +12,7 @@ from invariscope.errors import InputError
 from invariscope.estimators.estimator import InvariantEstimator
 from invariscope.estimators.weight_files import readable
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.environments import numbers_or_labels, refuse_too_many_labels
+from invariscope.rows.labels import numbers_or_labels, refuse_too_many_labels
 from invariscope.rows.tables import vector_of
 from invariscope.rows.targets import MOST_CLASSES, label_array, labels_in, target_in
 

@@ -23,8 +23,8 @@ from invariscope.estimators.weight_files import load, store
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.environments import unique_labels
-from invariscope.rows.given_numbers import whole_number
+from invariscope.rows.labels import unique_labels
+from invariscope.rows.settings import whole_number
 from invariscope.rows.tables import plain
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from sklearn.utils.validation import validate_data
 from invariscope.errors import InputError
 from invariscope.reading.named_table import some
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.blocks import few_digits, refuse_magnitudes
+from invariscope.rows.blocks import refuse_out_of_range
+from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.tables import matrix_of
 
 
@@ -65,16 +66,10 @@ def refuse_magnitudes_of(X: Array, columns: Sequence[str], y: Floats | None) -> 
 
     The bounds are those of an audit, which could not judge such a model either.
     """
-    named = {f'column "{name}"': X[:, j] for j, name in enumerate(columns)}
-    named |= {} if y is None else {"y": np.asarray(y)}
-    sizes = {name: float(np.abs(values).max()) for name, values in named.items()}
-    refuse_magnitudes(sizes)
-    blurred = [
-        name for name, values in named.items() if few_digits(float(np.std(values, dtype=np.float64)), sizes[name])
-    ]
-    if not blurred:
-        return ()
-    return (
-        f"Digits were lost: {some(blurred)} spread{'s' * (len(blurred) == 1)} over fewer than a thousand of the "
-        "numbers that floats of that size can be. Subtract a constant before it is stored as floats.",
-    )
+    named = [f'column "{name}"' for name in columns]
+    notes: tuple[str, ...] = ()
+    for values, names in ((X, named), *([] if y is None else [(np.asarray(y)[:, None], ["y"])])):
+        for name, size in zip(names, np.abs(values).max(axis=0).tolist(), strict=True):
+            refuse_out_of_range(size, name)
+        notes += notes_on_lost_digits(values, names)
+    return notes

@@ -10,7 +10,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Integers
-from invariscope.rows.environments import unique_labels
+from invariscope.rows.labels import unique_labels
 from invariscope.rows.tables import column_of_labels
 
 Places = Integers

@@ -12,7 +12,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.given_numbers import real_number, shown
+from invariscope.rows.settings import real_number, shown
 
 if TYPE_CHECKING:
     import torch

@@ -12,11 +12,12 @@ from invariscope.heads.losses import loss_of, score_rows
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
-from invariscope.rows.moments import moments_of, refuse_out_of_range
+from invariscope.rows.moments import moments_of
 from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import Target
 
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
+NO_ERROR = 1e-12  # of the target's variance: what a head of numbers that makes no error may lose to rounding
 FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
 
 
@@ -36,12 +37,17 @@ class Heads:
     converged: bool = True
 
 
+def least_loss(target: Target) -> float:
+    """The mean loss up to which a fitted head makes no error: what is left is rounding, or classes it has split."""
+    return NO_ERROR * float(np.var(target.values, axis=0).sum()) if target.task == "regression" else SEPARATED
+
+
 def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
     """Loss, gradient and Hessian of every environment at its row of ``theta``, in one pass.
 
     ``theta`` (E, P) is judged on all rows; a stack (F, E, P) on the rows outside fold f, all folds in the same pass.
     """
-    refuse_out_of_range(data, target)
+    data.refuse_out_of_range()
     loss = loss_of(target)
     if target.task == "regression":
         return _evaluate_from_moments(data, target, theta)

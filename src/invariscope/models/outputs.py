@@ -10,7 +10,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.models.inputs import holds_torch
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.tables import matrix_of, plain
+from invariscope.rows.tables import array_of, matrix_of
 
 Names = tuple[str, ...]
 
@@ -19,15 +19,15 @@ SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or writte
 SHORT_SUM_SLACK = 4e-3  # of those kept in bfloat16 or float16; every one of them is off by up to 1 / 512 of itself
 
 
-def as_array(values: Any) -> Array:
-    """A numpy array; sparse matrices become dense."""
-    return np.asarray(values.toarray() if hasattr(values, "toarray") else plain(values))
+def as_array(values: Any, what: str = "the array") -> Array:
+    """A numpy array; sparse matrices become dense, and what is masked is missing."""
+    return array_of(values.toarray() if hasattr(values, "toarray") else values, what, table=True)
 
 
 def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
     """A dense (n, d) float matrix, and the names it came with."""
     names = own_names(values)
-    table = values if names is not None else as_array(values)
+    table = values if names is not None else as_array(values, what)
     if names is None and table.ndim not in (1, 2):
         raise InputError(f"{what} gives {table.ndim} dimensions: give rows x columns (flatten images first)")
     matrix, _ = matrix_of(table)
@@ -90,7 +90,7 @@ def prediction_columns(values: Any, rows: int | None = None, what: str = "predic
     """Predictions of whatever kind as finite numbers (n, K), one row for each of ``rows``."""
     if hasattr(values, "predict"):
         raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
-    array = as_array(values)
+    array = as_array(values, what)
     first = array.ravel()[:1].tolist()
     if first and isinstance(first[0], str):
         raise InputError(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from invariscope.errors import InputError
 from invariscope.models.torch_heads import as_it_predicts
-from invariscope.rows.given_numbers import shown
+from invariscope.rows.settings import shown
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "identity": nn.Identity}
 HALVES = (

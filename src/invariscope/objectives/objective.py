@@ -16,7 +16,7 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import risks
 from invariscope.models.torch_heads import FeatureHead
 from invariscope.rows.arrays import Floats
-from invariscope.rows.given_numbers import REAL, TRUTH, shown
+from invariscope.rows.settings import is_real, shown
 
 Tensors = Sequence[Tensor]  # one for every environment
 Named = dict[str, Tensor]
@@ -201,7 +201,7 @@ def objective_of(given: Any, weight: float | None = None, options: dict[str, Any
     for name, value in changes.items():
         if name not in known:
             raise InputError(f'objective "{given.name}" has no hyper-parameter "{name}": it has {", ".join(known)}')
-        number = isinstance(value, REAL) and not isinstance(value, TRUTH) and math.isfinite(value)
+        number = is_real(value) and math.isfinite(value)
         if type(getattr(given, name)) in (int, float) and not number:
             raise InputError(f'"{name}" of objective "{given.name}" is {shown(value)}: give a number')
     return replace(given, **{name: float(value) if name == "weight" else value for name, value in changes.items()})

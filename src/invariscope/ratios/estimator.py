@@ -107,6 +107,7 @@ class Units:
 
     @classmethod
     def of(cls, data: Environments, svd: int | None = None) -> Units:
+        data.refuse_out_of_range()
         shifted = data.X - data.blocks.shift
         mean = np.average(shifted, axis=0, weights=data.weight)
         shifted -= mean

@@ -17,7 +17,7 @@ from invariscope.reading.options import PYTHON, ReadOptions, Spelling
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.written_values import dates_of, look_like_dates, mostly_numbers
 from invariscope.rows.arrays import Booleans, Floats, Integers
-from invariscope.rows.given_numbers import REAL, shown, whole_number
+from invariscope.rows.settings import REAL, shown, whole_number
 
 #: Parts of a date: a whole number that is in the order of the groups, from ``column.dt``; and its label.
 DATE_BINS: Mapping[str, tuple[Callable[[Any], Any], Callable[[int], str]]] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
 from invariscope.reading.options import PYTHON, ReadOptions, Spelling
-from invariscope.rows.given_numbers import shown
+from invariscope.rows.settings import shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
@@ -21,7 +21,6 @@ Part = TypeVar("Part")
 
 BLOCK_ROWS = 4096  # at 50 columns a block of doubles (1.6 MB) stays in a core's own cache
 LARGEST = 1e30  # of a column: leverages are computed in single precision, which ends at 3e38 (and 1e-38)
-FEWEST_STEPS = 1000  # between neighbouring doubles, in one spread of a column: fewer are under three digits
 CLOSE_TO_ZERO = 30.0  # spreads: ZᵀZ then loses at most three of its sixteen digits
 TASK_ROWS = 16 * BLOCK_ROWS  # rows a thread takes at a time; also the unit of summation, so it must not depend on cores
 
@@ -112,23 +111,13 @@ def out_of_range(magnitude: float) -> bool:
     return magnitude > LARGEST or 0 < magnitude < 1 / LARGEST
 
 
-def refuse_magnitudes(sizes: Mapping[str, float]) -> None:
-    """Refuse the first whose largest magnitude is out of range; names are as a sentence begins with them."""
-    for what, size in sizes.items():
-        if out_of_range(size):
-            raise InputError(
-                f"{what} holds numbers of the order of {size:.0e}, too far from 1 to compute with: "
-                "multiply it by a constant first"
-            )
-
-
-def few_digits(spread: float, magnitude: float) -> bool:
-    """Whether numbers of this magnitude, stored in doubles, have under three digits left for how they spread.
-
-    >>> few_digits(1.0, 1e15), few_digits(1.0, 1e12), few_digits(0.0, 5.0)
-    (True, False, False)
-    """
-    return 0 < spread < FEWEST_STEPS * float(np.spacing(magnitude))
+def refuse_out_of_range(largest: float, what: str) -> None:
+    """Numbers of 1e200, say, become infinite or vanish on the way, and end as a NaN or a 0 that looks like a result."""
+    if out_of_range(largest):
+        raise InputError(
+            f"{what} holds numbers of the order of {largest:.0e}, too far from 1 to compute with: "
+            "multiply it by a constant first"
+        )
 
 
 def blocks_in(rows: slice) -> list[slice]:

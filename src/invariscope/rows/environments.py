@@ -10,8 +10,15 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
-from invariscope.rows.blocks import Blocks, Sums, sum_by_environment
+from invariscope.rows.blocks import Blocks, Sums, refuse_out_of_range, sum_by_environment
+from invariscope.rows.digits import notes_on_lost_digits
+from invariscope.rows.labels import encoded_environments, encoded_target, read_alike
 from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
+
+OF_MATRIX = ("X", "columns", "blocks", "notes")
+#: What Environments that differ in one respect have in common but for that.
+SHARED = ("labels", "offsets", "order", "classes", "y", "weight", "env_name", "target_name", "_notes", *OF_MATRIX)
+HEAVIEST = 1e9  # rows one row may stand for, and one over it the least: sums of squares of both are exact enough
 
 
 class Environments:
@@ -35,6 +42,7 @@ class Environments:
     offsets : environment ``k`` is rows ``offsets[k]:offsets[k + 1]``
     classes : the user's class labels when the target is categorical, else ``None``
     order : position in the input of every stored row (``None``: the input was grouped already)
+    notes : what is odd about labels and numbers, though they can be used
 
     Rows that arrive already grouped in label order are not copied, and criteria remember sums over them: after a change
     of the array in place, make another.
@@ -68,7 +76,8 @@ class Environments:
         self.env_name = env_name or own_env_name or "environment"
         self.target_name = target_name or "target"
         _same_length(n, len(env_values), "env")
-        self.labels, codes = _encode_environments(env_values, self.env_name)
+        self.labels, codes = encoded_environments(env_values, self.env_name)
+        self._notes = read_alike(self.labels, self.env_name)
         sizes = np.bincount(codes, minlength=len(self.labels))
         self.offsets: Integers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         # 16 bits are enough for a thousand environments, and sort by counting
@@ -80,8 +89,10 @@ class Environments:
             values, own_target_name = vector_of(y, target_name or "y")
             self.target_name = target_name or own_target_name or "target"
             _same_length(n, len(values), self.target_name)
-            values, self.classes = _encode_target(values, self.target_name)
+            values, self.classes = encoded_target(values, self.target_name)
             self.y = self._grouped(values)
+            self._notes += read_alike(self.classes or (), self.target_name)
+            self._notes += notes_on_lost_digits(self.y[:, None], [f'Target "{self.target_name}"'])
         self.weight: Floats | None = None
         if weight is not None:
             self.weight = self._grouped(checked_weights(weight, n))
@@ -94,6 +105,7 @@ class Environments:
         self.blocks = Blocks.of(self._grouped(matrix))
         self.X: Array = self.blocks.matrix
         self._refuse_missing()
+        self.notes = (*self._notes, *notes_on_lost_digits(self.X, [f'Column "{name}"' for name in columns]))
 
     @classmethod
     def of(cls, X: Any, y: Any = None, env: Any = None, weight: Any = None) -> Environments:
@@ -113,20 +125,20 @@ class Environments:
         """
         matrix, own_columns = matrix_of(X)
         _same_length(len(self.X), len(matrix), "the other matrix")
-        other = self._with("labels", "offsets", "order", "classes", "y", "weight", "env_name", "target_name")
+        other = self._with(*(name for name in SHARED if name not in OF_MATRIX))
         other._hold(matrix, own_columns if columns is None else tuple(columns))
         return other
 
     def with_weight(self, weight: Floats) -> Environments:
         """The same rows, columns and blocks under other weights, given in the stored row order."""
-        other = self._with("labels", "offsets", "order", "classes", "y", "env_name", "target_name", "columns", "blocks")
-        other.X, other.weight = self.X, weight
+        other = self._with(*(name for name in SHARED if name != "weight"))
+        other.weight = weight
         other._refuse_empty()
         return other
 
     def with_classes(self, codes: Floats, classes: tuple[Any, ...]) -> Environments:
         """The same rows, the target as codes into classes, of which some may have no row; in the stored row order."""
-        other = self._with("labels", "offsets", "order", "weight", "env_name", "target_name", "columns", "blocks", "X")
+        other = self._with(*(name for name in SHARED if name not in ("y", "classes")))
         other.y, other.classes = codes, classes
         return other
 
@@ -135,6 +147,11 @@ class Environments:
         other = object.__new__(Environments)
         other.__dict__.update({name: self.__dict__[name] for name in shared})
         return other
+
+    def hand_over_notes(self) -> tuple[str, ...]:
+        """The notes, to be said once by whoever takes them, and by nothing that is computed from these rows."""
+        notes, self.notes, self._notes = self.notes, (), ()
+        return notes
 
     # --- what is in here -------------------------------------------------------------------------------------------
     @property
@@ -230,6 +247,11 @@ class Environments:
         out[self.order] = values
         return out
 
+    def refuse_out_of_range(self) -> None:
+        """Asked before columns are squared and added up: predictions, which are not, may well be of 1e-40."""
+        for j, size in self.blocks.columns_out_of_range.items():
+            refuse_out_of_range(size, f'column "{self.columns[j]}"')
+
     # --- validation ---------------------------------------------------------------------------------------------------
     def _refuse_empty(self) -> None:
         if np.any(self.rows <= 0):
@@ -273,90 +295,8 @@ def _same_length(n: int, count: int, what: str) -> None:
         raise InputError(f"X has {n} rows but {what} has {count}: give one value per row")
 
 
-def _encode_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], Integers]:
-    labels, codes = unique_labels(values, name)
-    if len(labels) < 2:
-        raise InputError(
-            f'"{name}" has only one environment ("{labels[0]}"): invariance compares at least two. '
-            "Choose another column, or add rows from elsewhere."
-        )
-    if len(labels) > 1000 or len(labels) > len(values) // 2:
-        raise InputError(
-            f'"{name}" has {len(labels)} different values in {len(values)} rows: that looks like a number or an '
-            "identifier, not an environment. Bin it into a few groups first."
-        )
-    sizes = np.bincount(codes)
-    if sizes.min() < 2:
-        raise InputError(
-            f'environment "{labels[int(sizes.argmin())]}" has 1 row: at least 2 are needed. Drop it or merge it.'
-        )
-    return labels, codes
-
-
-def numbers_or_labels(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
-    """A target as finite numbers, or as codes into its sorted labels."""
-    if values.dtype.kind in "iuf":
-        numbers = values.astype(np.float64)
-        bad = ~np.isfinite(numbers)
-        if bad.any():
-            raise InputError(
-                f'target "{name}" has {int(bad.sum())} missing or infinite values: drop those rows or fill them in'
-            )
-        return numbers, None
-    labels, codes = unique_labels(values, name)
-    return codes.astype(np.float64), labels
-
-
-def _encode_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
-    codes, labels = numbers_or_labels(values, name)
-    if labels is None:
-        return codes, None
-    if len(labels) < 2:
-        raise InputError(f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict')
-    refuse_too_many_labels(labels, len(values), name)
-    return codes, labels
-
-
-def refuse_too_many_labels(labels: Sequence[Any], rows: int, name: str, most: int = 20) -> None:
-    """Labels that hardly repeat are no classes, unless there are few of them."""
-    if len(labels) > max(most, rows // 10):
-        raise InputError(
-            f'target "{name}" has {len(labels)} different labels in {rows} rows: '
-            "if it holds numbers or dates, convert it to numbers first"
-        )
-
-
-def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
-    """Sorted distinct labels as Python objects, and the code of every row."""
-    if values.dtype.kind == "O":
-        missing = sum(v is None or v != v for v in values)
-    else:
-        missing = np.isnan(values).sum() if values.dtype.kind in "fM" else 0
-    if missing:
-        raise InputError(f'"{name}" is missing in {missing} of {len(values)} rows: drop them or give them a label')
-    if values.dtype.kind == "O":
-        distinct = dict.fromkeys(values)
-        try:
-            ranked = sorted(distinct)
-        except TypeError:  # labels of mixed types have no common order
-            ranked = sorted(distinct, key=lambda label: (type(label).__name__, str(label)))
-        rank = {label: k for k, label in enumerate(ranked)}
-        return tuple(ranked), np.fromiter((rank[v] for v in values), np.intp, len(values))
-    labels, codes = np.unique(values, return_inverse=True)
-    if values.dtype.kind == "M":
-        labels = _shortest(labels)
-    return tuple(labels.tolist()), codes.astype(np.intp)
-
-
-def _shortest(dates: Array) -> Array:
-    """Dates as text, without the hours and microseconds that nobody gave."""
-    if np.datetime_data(dates.dtype)[0] in ("Y", "M", "W", "D"):
-        return dates.astype(str)
-    return np.datetime_as_string(dates, unit="auto")
-
-
 def checked_weights(given: Any, n: int) -> Floats:
-    """Weights as counts of rows: finite, none below 0, not all of them 0."""
+    """Weights as counts of rows: finite, none below 0, and of a size that sums of squares can hold."""
     values, _ = vector_of(given, "weight")
     _same_length(n, len(values), "weight")
     if values.dtype.kind not in "iufb":
@@ -370,4 +310,16 @@ def checked_weights(given: Any, n: int) -> Floats:
         )
     if not weight.any():
         raise InputError("weight is 0 everywhere: weights count rows, give some of them more")
+    odd = (weight > 0) & ((weight > HEAVIEST) | (weight < 1 / HEAVIEST))
+    if odd.any():
+        raise InputError(
+            f"weight has {int(odd.sum())} values beyond {1 / HEAVIEST:g} to {HEAVIEST:g} (such as "
+            f"{weight[odd][0]:.3g}): weights count rows, so mend those, or divide all by a constant "
+            "that brings them near 1"
+        )
+    if weight.sum() < min(n, 2):
+        raise InputError(
+            f"weight sums to {weight.sum():.3g}: weights count rows, and that is less than two. Multiply all by a "
+            f"constant: by {n / weight.sum():.6g}, they count as many rows as there are."
+        )
     return weight

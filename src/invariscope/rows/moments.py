@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import Sums, refuse_magnitudes, sum_by_environment
+from invariscope.rows.blocks import Sums, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 
@@ -74,7 +74,7 @@ def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
 
     Those without folds are the sum of those with ``FOLDS``, so that one pass serves both, whichever is asked for first.
     """
-    refuse_out_of_range(data, target)
+    data.refuse_out_of_range()
     cached = _CACHE.setdefault(data, {})
     if folds not in cached or cached[folds][0] is not target.values:
         if folds == 1:
@@ -84,14 +84,6 @@ def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
             moments = _moments_of(data, target, folds)
         cached[folds] = target.values, moments
     return cached[folds][1]
-
-
-def refuse_out_of_range(data: Environments, target: Target) -> None:
-    """Columns or targets of 1e200, say, would become infinite on the way and end as NaN that looks like a result."""
-    sizes = {f'column "{data.columns[j]}"': size for j, size in data.blocks.columns_out_of_range.items()}
-    if target.task == "regression":
-        sizes[f'target "{data.target_name}"'] = float(np.abs(target.values).max())
-    refuse_magnitudes(sizes)
 
 
 def _moments_of(data: Environments, target: Target, folds: int) -> Moments:

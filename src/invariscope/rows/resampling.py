@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
-from invariscope.errors import InputError
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
+from invariscope.rows.settings import whole_number
 
 
 def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> Integers:
@@ -70,26 +71,20 @@ def direction(d: int) -> Floats:
     return np.random.default_rng(d).normal(size=d)
 
 
-def refuse_too_few(folds: int, draws: int) -> None:
-    """Folds to hold out and draws for an interval must be enough to mean anything."""
-    if folds < 2:
-        raise InputError(f"folds is {folds}: at least 2 are needed")
-    if draws < 99:
-        raise InputError(f"n_boot is {draws}: at least 99 draws are needed for an interval")
-
-
 def generator(seed: int) -> np.random.Generator:
     """The one source of randomness of a call."""
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed is {seed!r}: give a whole number of at least 0")
-    return np.random.default_rng(seed)
+    return np.random.default_rng(whole_number(seed, "seed"))
 
 
 def pvalue(observed: float, null: Floats) -> float:
     """Share of the null at least as large as what was observed, (1 + k) / (1 + n): never 0, ties count.
 
+    NaN where nothing was drawn, or nothing observed.
+
     >>> pvalue(3.0, np.array([1.0, 2.0, 3.0]))
     0.5
     """
+    if not len(null) or np.isnan(observed):
+        return math.nan
     slack = 1e-12 * abs(observed) if np.isfinite(observed) else 0.0
     return float((1 + np.count_nonzero(null >= observed - slack)) / (1 + len(null)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Booleans
+from invariscope.rows.not_tables import in_words, refuse_equal_kinds, refuse_no_table
 
 NUMBER = (int, float, np.number, Decimal)
 #: Where pandas puts row numbers that have no name when a frame becomes an Arrow table: nobody's column.
@@ -24,7 +25,9 @@ def matrix_of(X: Any) -> tuple[Array, tuple[str, ...]]:
     if hasattr(X, "__arrow_c_array__") or hasattr(X, "__arrow_c_stream__"):  # one column of a table
         column, name = column_of_labels(X, "X")
         return _as_rows(_numeric(column, name or "x0")[:, None]), (name or "x0",)
-    array = _as_array(X, "X")
+    array = array_of(X, "X", table=True)
+    if array.ndim == 0:
+        raise InputError(f"X is a single value ({in_words(X)}): give a table of rows x columns")
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
@@ -42,6 +45,7 @@ def vector_of(values: Any, what: str) -> tuple[Array, str | None]:
         return array.astype(object), name
     numbers = array.dtype.kind == "O" and all(isinstance(v, NUMBER) or v is None for v in array)
     if numbers and not all(isinstance(v, bool | np.bool_) for v in array):
+        refuse_equal_kinds(array, name or what)
         array = np.array([np.nan if v is None else v for v in array], dtype=np.float64)
     return array, name
 
@@ -64,18 +68,26 @@ def _column(values: Any, what: str) -> tuple[Array, str | None, bool]:
         column = _arrow().chunked_array(values)
         array, categories = _arrow_column(column), _arrow().types.is_dictionary(column.type)
     else:
-        array = _as_array(values, what)
+        array = array_of(values, what, table=False)
+        if isinstance(values, list | tuple) and bool in set(map(type, values)):
+            refuse_equal_kinds(values, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 0:
         raise InputError(
-            f"{what} is a single value ({array.item()!r}): give one value per row, such as a column of a table"
+            f"{what} is a single value ({in_words(values)}): give one value per row, such as a column of a table"
+        )
+    if array.dtype.kind == "c":
+        # scikit-learn's own words come first: its checks of estimators look for them
+        raise InputError(
+            f"Complex data not supported: {what} holds complex numbers. Give their real part, {what}.real, or their "
+            f"size, abs({what})."
         )
     if array.ndim != 1:
         raise InputError(f"{what} must be one column: it has shape {array.shape}, so choose one of them")
     if array.dtype.kind in "UST":
         array = array.astype(object)
-    if array.dtype.kind == "O":
+    elif array.dtype.kind == "O":
         array = _without_na(array)
     return array, name if isinstance(name, str) else None, categories
 
@@ -126,11 +138,13 @@ def _is_tensor(values: Any) -> bool:
     return hasattr(values, "detach") and comes_from(values, "torch")
 
 
-def _as_array(values: Any, what: str) -> Array:
+def array_of(values: Any, what: str, *, table: bool) -> Array:
     """``np.asarray`` that neither turns numbers beside text into text nor forgets which values were masked."""
     values = plain(values)
+    refuse_no_table(values, what, table=table)
+    written = isinstance(values, list | tuple) and bool(values) and isinstance(values[0], str)
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, dtype=object if written else None)
         if array.dtype.kind in "US" and isinstance(values, list | tuple):
             array = np.asarray(values, dtype=object)
     except InputError:  # an object that says itself why it is no table
@@ -142,6 +156,8 @@ def _as_array(values: Any, what: str) -> Array:
 
 def _without_na(array: Array) -> Array:
     """pandas.NA becomes None: it cannot even be compared with itself."""
+    if not any(kind.__name__ == "NAType" for kind in set(map(type, array))):
+        return array
     unknown = np.fromiter((type(value).__name__ == "NAType" for value in array), np.bool_, len(array))
     return _blanked(array, unknown)
 
@@ -204,6 +220,11 @@ def _numeric(column: Array, name: str) -> Array:
         return column
     values = [] if column.dtype.kind in "mM" else column.tolist()
     text = [v for v in values if v is not None and not isinstance(v, NUMBER)]
+    if column.dtype.kind == "c" or (text and isinstance(text[0], complex)):
+        raise InputError(
+            f'Complex data not supported: column "{name}" holds complex numbers. Give real and imaginary parts as '
+            "columns of their own, or the size."
+        )
     if column.dtype.kind == "m":
         raise InputError(f'column "{name}" holds durations: turn it into numbers (days, say) or drop it')
     if column.dtype.kind == "M" or (text and isinstance(text[0], date)):

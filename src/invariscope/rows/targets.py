@@ -11,6 +11,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.environments import Environments
 
 TASKS = ("auto", "regression", "classification", "binary", "multiclass")
@@ -211,6 +212,7 @@ def _numbers(values: Array, task: str, outputs: int | None, name: str) -> Target
             f'the model has {outputs} outputs but target "{name}" has {columns} column{"s" * (columns > 1)}: '
             "numbers need as many of one as of the other"
         )
+    refuse_out_of_range(float(np.abs(values).max()), f'target "{name}"')
     return Target("regression", values.astype(np.float64, copy=False))
 
 

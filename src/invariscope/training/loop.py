@@ -16,7 +16,7 @@ from invariscope.objectives.objective import Named, Tensors
 from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
 from invariscope.rows.arrays import Array
-from invariscope.rows.given_numbers import real_number, whole_number
+from invariscope.rows.settings import real_number, whole_number
 from invariscope.training.checkpoint import Checkpoint, fingerprint
 from invariscope.training.program import Parts, Program, Supply, mixed
 from invariscope.training.schedule import Schedule

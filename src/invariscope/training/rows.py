@@ -15,8 +15,8 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import target_columns
 from invariscope.objectives.objective import Tensors
 from invariscope.rows.arrays import Array, Integers
-from invariscope.rows.environments import numbers_or_labels, unique_labels
-from invariscope.rows.given_numbers import real_number
+from invariscope.rows.labels import numbers_or_labels, unique_labels
+from invariscope.rows.settings import real_number
 from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
 from invariscope.rows.targets import target_in
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from invariscope.rows.given_numbers import real_number
+from invariscope.rows.settings import real_number
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from invariscope.models.torch_networks import Halves, halves_of, widths_of
 from invariscope.objectives.objective import Objective, objective_of
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array
-from invariscope.rows.given_numbers import shown
+from invariscope.rows.settings import shown
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.loop import Loop, Settings
 from invariscope.training.outcome import Standing, notes_on, refuse_diverged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -362,6 +363,38 @@ def test_without_shuffles_there_is_no_p_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     Z, env = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
     assert np.isnan(influence_index(Z, rng.normal(size=60), env, n_boot=0).pvalue)
+
+
+@pytest.mark.parametrize("given", [{}, {"head": LinearHead([[1.0, 2.0]], 3.0)}, {"solver": "kronecker"}])
+@pytest.mark.parametrize("noise", [0.0, 1e-12])
+def test_a_head_that_makes_no_error_is_pulled_by_rounding_only(given: dict[str, Any], noise: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, env = rng.normal(size=(300, 2)), np.repeat(["a", "b", "c"], 100)
+    y = Z @ [1.0, 2.0] + 3.0
+    found = influence_index(Z, y + noise * rng.normal(size=300), env, n_boot=99, **given)
+    assert found.value == -np.inf
+    assert np.isnan(found.pvalue)
+    assert len(found.null) == 0
+    assert not found.influences.any()
+    assert (
+        "The head makes no error on any row: nothing pulls at it, and there is no noise for a p-value." in found.notes
+    )
+    several = influence_index(Z, np.c_[y, -y], env, n_boot=99)
+    assert np.isnan(several.pvalue)
+    noisy = influence_index(Z, y + 1e-3 * rng.normal(size=300), env, n_boot=99, **given)
+    assert 0 < noisy.pvalue <= 1
+    assert len(noisy.null) == 99
+
+
+def test_a_fitted_head_that_splits_the_classes_has_no_p_value(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, env = rng.normal(size=(300, 2)), np.repeat(["a", "b", "c"], 100)
+    y = (Z[:, 0] > 0).astype(int)
+    found = influence_index(Z, y, env, n_boot=99)
+    assert np.isnan(found.pvalue)
+    assert found.notes[-1].startswith("No p-value: the head splits the classes (almost) without error")
+    # the remedy: a head that was held back has a place of its own
+    assert 0 < influence_index(Z, y, env, head=LinearHead([[2.0, 0.0]], 0.0), n_boot=99).pvalue <= 1
 
 
 def test_a_penalty_without_weight_is_said(seed: int) -> None:

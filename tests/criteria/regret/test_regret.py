@@ -89,6 +89,33 @@ def test_score_test_draws_have_the_mean_of_their_law(seed):
     assert mean == pytest.approx(4 * (3 - 1), rel=0.1)  # close to the free parameters: (environments − 1) heads of 4
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_draws_of_who_shows_no_noise_count_only_by_their_pull(classes):
+    """Environment a is exact (its gradients have no noise), or split by chance (all of its residuals are noise)."""
+    rng = np.random.default_rng(4)
+    z, env = rng.normal(size=(400, 3)), np.repeat(["a", "b", "c", "d"], 100)
+    if classes:
+        z[env == "a", 0] *= 8
+        y = (2 * z[:, 0] + rng.logistic(size=400) > 0).astype(int)
+    else:
+        y = z @ [1.0, 2.0, 3.0] + (env != "a") * rng.normal(size=400)
+    fit = fit_of(z, y, env)
+    assert fit.usable.tolist() == [False, True, True, True]
+    share = fit.own_share.copy()
+    share[0] = 1.0 if classes else share[0]
+    mean = 0.0
+    for e in (1, 2, 3):
+        covariance = np.zeros_like(fit.outer[e])
+        for k in range(4):
+            response = (e == k) * np.eye(4) - fit.weights[k] * fit.shared.hessian[e] @ fit.inverse
+            covariance += response @ (share[k] * fit.outer[k]) @ response.T
+        mean += np.trace(np.linalg.solve(share[e] * fit.outer[e], covariance))
+    statistic, null = score_test(fit, 20_000, np.random.default_rng(0))
+    assert abs(null.mean() - mean) < 5 * null.std() / np.sqrt(len(null))
+    by_hand = [g @ np.linalg.solve(s * j, g) for g, s, j in zip(fit.gradient, share, fit.outer, strict=True)]
+    assert statistic == pytest.approx(sum(by_hand[1:]), rel=1e-6)
+
+
 # --- by hand ---------------------------------------------------------------------------------------------------------
 def slopes_by_hand(slopes, noises, spreads, rows, rng):
     """One centred column, y = slope_e z + noise_e: everything has a closed form."""
@@ -420,6 +447,79 @@ def test_regression_without_error_has_no_regret_and_says_so(seed):
     everywhere = regret(z, z @ [1.0, 2.0], env, n_boot=99)
     assert math.isnan(everywhere.value)
     assert any("exact, noisy" in note for note in everywhere.notes)
+
+
+NO_NOISE = "No p-value: no own head makes an error, so there is no noise to compare differences with."
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_relation_without_noise_has_no_pvalue_that_rounding_made(noise, scale, seed):
+    rng = np.random.default_rng(seed)
+    env, z = np.repeat(["a", "b", "c"], 100), rng.normal(size=(300, 2))
+    y = scale * (z @ [1.0, 2.0] + 3.0 + noise * rng.normal(size=300))
+    result = regret(z, y, env, n_boot=99)
+    assert np.isnan([result.pvalue, result.statistic, result.value, *result.worst_interval]).all()
+    assert len(result.null) == 0
+    assert result.notes == (
+        "No regret for a, b, c: its own head makes no error there, so there is no loss to compare with.",
+        NO_NOISE,
+    )
+    noisy = regret(z, y + 1e-3 * scale * rng.normal(size=300), env, n_boot=99)
+    assert 0 < noisy.pvalue <= 1
+
+
+def test_relations_without_noise_that_differ_are_not_passed_over(seed):
+    rng = np.random.default_rng(seed)
+    env, z = np.repeat(["a", "b", "c"], 100), rng.normal(size=(300, 1))
+    result = regret(z, np.repeat([1.0, 2.0, 3.0], 100) * z[:, 0], env, n_boot=99)
+    assert result.value == math.inf
+    assert result.interval == result.worst_interval == (math.inf, math.inf)
+    assert {one.value for one in result.per_environment.values()} == {math.inf}
+    assert math.isnan(result.pvalue)
+    assert result.notes == (
+        "The regret of a, b, c is infinite: its own head makes no error there and the shared head does. So the heads "
+        "differ; by how much of a loss of 0 nobody can say.",
+        NO_NOISE,
+    )
+    alone = regret(z, np.repeat([1.0, 2.0, 3.0], 100) * z[:, 0], env, n_boot=0)
+    assert alone.value == math.inf
+    assert np.isnan([*alone.interval, *alone.worst_interval]).all()
+
+
+def test_heads_that_are_exact_to_the_last_digit_are_no_division_by_zero():
+    z, env = np.arange(40.0) % 10, np.repeat(["a", "b"], 20)
+    same, apart = regret(z, 2.0 * z, env, n_boot=99), regret(z, np.where(env == "a", z, -z), env, n_boot=99)
+    assert math.isnan(same.value)
+    assert apart.value == math.inf
+    assert np.isnan([same.pvalue, apart.pvalue]).all()
+
+
+@pytest.mark.parametrize("half", [10, 27, 55, 61])
+def test_constant_predictions_of_balanced_classes_are_no_root_of_rounding(half):
+    """Their losses do not vary at all: rounding left less than nothing of their variance (warnings are errors)."""
+    result = regret(np.full(4 * half, 0.3), np.tile([0, 1], 2 * half), np.repeat(["a", "b"], 2 * half), n_boot=99)
+    assert result.value == pytest.approx(0, abs=0.1)
+    assert np.isfinite(result.interval).all()
+
+
+def test_the_score_test_leaves_out_who_shows_no_noise():
+    """Classes that own heads split by chance: judged by the residuals of those heads, the shared one would always be
+    called wrong: all of these sets, of one law for all environments, were rejected."""
+    rejected = 0
+    for draw in (4, 5, 6, 10, 15, 20, 21, 23, 36, 38):
+        rng = np.random.default_rng(draw)
+        z, env = rng.normal(size=(400, 3)), np.repeat(["a", "b", "c", "d"], 100)
+        z[env == "a", 0] *= 8
+        y = (2 * z[:, 0] + rng.logistic(size=400) > 0).astype(int)
+        result = regret(z, y, env, n_boot=99, seed=draw)
+        rejected += result.pvalue < 0.05
+        assert math.isnan(result.per_environment["a"].value), draw
+        assert "The score test judges the others: there is no noise to judge a by." in result.notes
+    assert rejected <= 2
+    # and it still sees that the others differ
+    y = np.where(env == "d", 1 - y, y)
+    assert regret(z, y, env, n_boot=99).pvalue == 0.01
 
 
 @pytest.mark.parametrize(("task", "needed"), [("regression", 5 + 5), ("binary", 5 + 5), ("multiclass", 2 * 5 + 5)])

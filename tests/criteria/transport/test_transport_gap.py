@@ -388,3 +388,32 @@ def test_an_environment_too_small_to_hold_rows_out_is_named(seed: int) -> None:
     env = np.repeat(["large", "tiny"], [300, 25])
     found = transport_gap(rng.normal(size=(325, 1)), rng.normal(size=325), env)
     assert any('Environment "tiny" has 25 rows, too few to hold some out' in note for note in found.notes)
+
+
+def test_a_standard_error_that_no_probability_has_is_not_shown() -> None:
+    """Heads that nearly split their classes have next to no curvature, and its inverse knows no bounds."""
+    rng = np.random.default_rng(0)
+    z, env = rng.normal(size=(600, 2)), np.repeat(["a", "b", "c"], 200)
+    z[env == "c"] += 1.0
+    y = (z[:, 0] + 0.02 * rng.normal(size=600) > 0).astype(int)
+    found = transport_gap(z, y, env, n_boot=99)
+    unknown = np.isnan(found.pairs)
+    assert [(found.labels[a], found.labels[b]) for a, b in np.argwhere(unknown)] == [
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "c"),
+        ("c", "b"),
+    ]
+    assert np.isnan(found.se[unknown]).all()
+    assert np.isnan(found.pair_intervals[unknown]).all()
+    assert np.isnan(found.pair_pvalues[unknown]).all()
+    assert found.se[~unknown].max() <= 0.5
+    assert abs(found.value) < 0.1
+    assert found.notes == (
+        "No gap where its rows leave open what an outcome model would say of others, for a column that hardly varies "
+        "there, or that nearly splits the classes: a under the relation of b, a under the relation of c, b under the "
+        "relation of c, c under the relation of b. Fewer columns may settle it.",
+    )
+    fewer = transport_gap(z[:, 1], y, env, n_boot=99)
+    assert np.isfinite(fewer.se).all()
+    assert fewer.se.max() < 0.1

@@ -54,7 +54,7 @@ def test_auto_takes_numbers_for_numbers_and_labels_for_classes() -> None:
         ({"radii": [-1.0]}, "at least 0"),
         ({"radii": ["far"]}, "numbers"),
         ({"radii": []}, "one or more"),
-        ({"n_boot": 5}, "at least 99"),
+        ({"n_boot": 5}, "n_boot is 5: give 0 .* from 99 to 1,000,000$"),
         ({"y": None}, "no target"),
         ({"y": [0, 1]}, "3 rows but y has 2"),
         ({"y": [0, 5, 7, 9]}, "rows"),

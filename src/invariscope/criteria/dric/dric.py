@@ -18,9 +18,10 @@ from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import DricResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.blocks import one_blas_thread, refuse_out_of_range
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws
 from invariscope.rows.tables import matrix_of
 
 RESAMPLES, FEWEST = 99, 19
@@ -31,7 +32,10 @@ CELLS = 1.5e5  # rows × columns × environments up to which all resamples are d
 
 def _from_material(material: Material, options: AuditOptions) -> DricResult:
     predictions, inputs = have(material.predictions).values, have(material.inputs)
-    return dric(predictions, inputs, baseline=have(material.baseline), ratio=options.ratio, seed=options.seed)
+    draws: int | str = "auto" if options.n_boot else 0
+    return dric(
+        predictions, inputs, baseline=have(material.baseline), ratio=options.ratio, n_boot=draws, seed=options.seed
+    )
 
 
 @criterion(
@@ -116,6 +120,8 @@ def dric(
     (1.0, 0.01)
     """
     for_draws = generator(seed).spawn(1)[0]
+    if not isinstance(n_boot, str) or n_boot != "auto":
+        n_boot = number_of_draws(n_boot, FEWEST, '"auto", ')
     data = Environments.of(X, None, env, weight)
     model, reference = _both_outputs(data, predictions, baseline)
     ratios, sides = _ratios(data, model, reference, ratio, representation, svd, seed)
@@ -150,7 +156,7 @@ def dric(
         numerator_interval=_middle(booted[:, 0]),
         null=_quotients(shuffled),
         null_numerator=shuffled[:, 0],
-        pvalue=pvalue(numerator, shuffled[:, 0]) if len(shuffled) and numerator > 0 else math.nan,
+        pvalue=pvalue(numerator, shuffled[:, 0]) if numerator > 0 else math.nan,
         sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0])),
         rows=data.rows,
         ratio=ratios[0].description,
@@ -173,6 +179,7 @@ def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[
         raise InputError(
             f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
         )
+    refuse_out_of_range(float(max(np.abs(model).max(), np.abs(reference).max())), "predictions or baseline")
     return model, reference
 
 
@@ -202,10 +209,9 @@ def _ratios(
 
 
 def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes: list[str]) -> int:
-    if n_boot != "auto":
-        if not isinstance(n_boot, int | np.integer) or n_boot < 0 or 0 < n_boot < FEWEST:
-            raise InputError(f'n_boot is {n_boot!r}: give "auto", 0, or a whole number of at least {FEWEST}')
-        return int(n_boot)
+    if not isinstance(n_boot, str):
+        notes.extend([] if n_boot else [NOT_DRAWN])
+        return n_boot
     names = ratio if isinstance(ratio, tuple) else (ratio,)
     refitted = [side.rows for side in sides if not side.given]
     if any(not is_given(one) and one not in QUICK for one in names):
@@ -228,7 +234,7 @@ def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes
 
 
 def _notes(data: Environments, ratios: list[DensityRatio], denominator: float) -> list[str]:
-    notes = []
+    notes = list(data.notes)
     if not denominator > 0:
         notes.append("The baseline's predictions do not move between environments, so there is nothing to divide by.")
     for fitted, where in zip(ratios, ("",) if len(ratios) == 1 else ("On the representation: ", "On X: "), strict=True):

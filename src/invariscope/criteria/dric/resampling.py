@@ -14,6 +14,7 @@ from invariscope.ratios.overlap import ratios_within
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.resampling import direction
 
+WRITTEN_OUT = 1e7  # rows that are drawn one by one; how often each of more is drawn is drawn at once
 EVERY = 10  # refits between two messages
 
 
@@ -101,7 +102,8 @@ class Sampler:
             ranked.append(members[np.argsort(along[members], kind="stable")])
         order = np.concatenate(ranked)
         sizes = np.array([len(members) for members in ranked])
-        if weight is not None and np.all(weight == np.rint(weight)):  # whole weights are rows written once
+        # whole weights are rows written once
+        if weight is not None and np.all(weight == np.rint(weight)) and weight.sum() <= WRITTEN_OUT:
             times = weight[order].astype(np.intp)
             sizes = np.add.reduceat(times, np.cumsum(sizes) - sizes)
             order, weight = np.repeat(order, times), None
@@ -115,6 +117,10 @@ class Sampler:
             members = self.order[start : start + size]
             if self.weight is None:
                 drawn = rng.integers(size, size=size)
+            elif (total := float(self.weight[start : start + size].sum())) > WRITTEN_OUT:
+                counts[members] += rng.multinomial(round(total), self.weight[start : start + size] / total)
+                start += size
+                continue
             else:
                 ends = np.cumsum(self.weight[start : start + size])
                 drawn = np.searchsorted(ends[:-1], ends[-1] * rng.random(max(1, round(ends[-1]))), side="right")

@@ -28,7 +28,7 @@ from invariscope.criteria.influence.structured import structured
 from invariscope.criteria.material import AuditOptions, Material, Missing, fittable, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.heads.fit import evaluate, fit_shared, score_covariances, theta_of
+from invariscope.heads.fit import evaluate, fit_shared, least_loss, score_covariances, theta_of
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.heads.losses import loss_of
 from invariscope.results import InfluenceResult
@@ -36,9 +36,15 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, whole
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
 
 INTERCEPT = "(intercept)"
+EXACT = "The head makes no error on any row: nothing pulls at it, and there is no noise for a p-value."
+SEPARATE = (
+    "No p-value: the head splits the classes (almost) without error, so that no head is best and influences depend on "
+    "where its fit stopped. Pass the head of a model that was trained with a penalty on its weights."
+)
 SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
 
 
@@ -109,7 +115,7 @@ def influence_index(
         √(λ₁ Σλ / n), where a live eigenvalue is below it (as in wide ReLU layers, where V is pure noise otherwise),
         else 0. Dead units and dependent columns make H singular; their directions have no gradient and are left out.
         Where H has negative curvature, "auto" makes it positive and says so.
-    n_boot : how many random deals
+    n_boot : how many random deals; 0 for V alone, without a p-value
     solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
         (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
         "cg", conjugate gradients for a whole network (each shuffle costs a solve, so at most 19 are dealt unless
@@ -132,7 +138,7 @@ def influence_index(
     """
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
-    options = Options(damping, n_boot, exact, generator(seed))
+    options = Options(damping, number_of_draws(n_boot, fewest=1), exact, generator(seed))
     head, intercept = _plain_head(head, solver)
     data, target, names = _rows_and_targets(Z, y, env, weight, task, head)
     if penalty is not None and data.weight is not None:
@@ -148,17 +154,34 @@ def influence_index(
     chosen = penalty_of(penalty, penalty_weight, rows.reported)
     solver = _solver_for(rows.size, solver, chosen)
     with one_blas_thread():
+        theta = _given_or_fitted(data, target, rows, head)
         if solver == "kronecker":
-            solution = structured(rows, _given_or_fitted(data, target, rows, head), data, options)
+            solution = structured(rows, theta, data, options)
         elif chosen is None:
-            solution = _without_penalty(data, target, rows, head, options)
+            solution = _without_penalty(data, target, rows, theta, options)
         else:
-            solution = _with_penalty(data, target, rows, head, chosen, options)
+            solution = _with_penalty(data, rows, theta, chosen, options, refit=head is None)
+        if options.shuffles == 0:
+            solution = solution.without_shuffles(NOT_DRAWN)
+        elif target.task == "regression" or head is None:
+            solution = _unless_without_error(solution, target, rows.mean_loss(theta))
     if head is not None:
         solution.notes.extend(order_note(target.classes))
     if penalty is not None and penalty_weight == 0:
         solution.notes.append("penalty_weight is 0: the penalty has no part in the Hessian.")
     return _result(data, target, rows, names, solution, penalty, float(penalty_weight))
+
+
+def _unless_without_error(solution: Solution, target: Target, loss: float) -> Solution:
+    """No null distribution where the head makes no error: rounding would be judged by rounding.
+
+    (A penalty on risks that are all 0 moves no head.) A head fitted here that splits classes has no best place.
+    """
+    if loss > least_loss(target):
+        return solution
+    if target.task == "regression":
+        return solution.without_shuffles(EXACT, pull=0.0)
+    return solution.without_shuffles(SEPARATE)
 
 
 def _rows_and_targets(
@@ -187,33 +210,27 @@ def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
     return solver
 
 
-def _without_penalty(
-    data: Environments, target: Target, rows: LinearRows, head: LinearHead | None, options: Options
-) -> Solution:
+def _without_penalty(data: Environments, target: Target, rows: LinearRows, theta: Floats, options: Options) -> Solution:
     if target.values.ndim == 2 or not rows.intercept:
-        theta = _given_or_fitted(data, target, rows, head)
         blocks = rows.outputs if target.task == "regression" else 1
         return dense(rows, theta, data, known_of(rows, theta, data, blocks), options)
     total = float(data.rows.sum())
-    if head is None:
-        fitted = fit_shared(data, target, np.full(len(data), 1.0 / total))
-    else:
-        fitted = evaluate(data, target, np.tile(theta_of(data, head.weight, head.bias), (len(data), 1)))
+    at_head = evaluate(data, target, np.tile(theta, (len(data), 1)))
 
     def covariance() -> Floats:
-        outer, sums = score_covariances(data, target, fitted.theta)
+        outer, sums = score_covariances(data, target, at_head.theta)
         mean = sums.sum(axis=0) / total
         return np.asarray((outer.sum(axis=0) - total * np.outer(mean, mean)) / (total - 1.0))
 
-    known = Known(fitted.gradient / data.rows[:, None], fitted.hessian.sum(axis=0) / total, covariance)
-    return dense(rows, fitted.theta[0], data, known, options)
+    known = Known(at_head.gradient / data.rows[:, None], at_head.hessian.sum(axis=0) / total, covariance)
+    return dense(rows, theta, data, known, options)
 
 
 def _with_penalty(
-    data: Environments, target: Target, rows: LinearRows, head: LinearHead | None, penalty: Penalty, options: Options
+    data: Environments, rows: LinearRows, theta: Floats, penalty: Penalty, options: Options, *, refit: bool
 ) -> Solution:
-    theta, reached = _given_or_fitted(data, target, rows, head), True
-    if head is None:
+    reached = True
+    if refit:
         theta, reached = fit_penalised(rows, theta, penalty, *groups_of(data, penalty, rows.weight))
     solution = dense_penalised(rows, theta, data, penalty, options)
     if not reached:

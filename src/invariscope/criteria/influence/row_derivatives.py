@@ -69,6 +69,12 @@ class LinearRows:
         for block, design in self.data.blocks.designs(slice(0, len(self.data.X))):
             yield block, design if self.intercept else design[:, 1:] + self.data.blocks.shift
 
+    def mean_loss(self, theta: Floats) -> float:
+        """The mean loss of a row."""
+        scores = ((block, design @ theta.reshape(self.outputs, -1).T) for block, design in self.designs())
+        total = sum(self.weight[block] @ self.loss.value(given, self.targets[block]) for block, given in scores)
+        return float(total / self.weight.sum())
+
     def joint(self, theta: Floats, slopes: bool = True) -> Iterator[tuple[slice, Floats]]:
         for block, design in self.designs():
             scores, y = design @ theta.reshape(self.outputs, -1).T, self.targets[block]

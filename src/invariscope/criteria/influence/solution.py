@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,11 @@ class Solution:
     def notes(self) -> list[str]:
         return self.damping.notes
 
+    def without_shuffles(self, why: str, pull: float = 1.0) -> Solution:
+        """The same without a null distribution, for a reason; where nothing really pulls, ``pull`` is 0."""
+        self.notes.append(why)
+        return replace(self, influences=pull * self.influences, null=np.empty(0))
+
 
 def index_of(influences: Floats) -> tuple[float, Floats]:
     """V = ln of the largest eigenvalue of the covariance (1/m) of m influence vectors, and its eigenvector.
@@ -73,13 +78,13 @@ def result_of(
 ) -> InfluenceResult:
     """Influences and shuffles as a result; ``order`` picks the flat parameters in the order of their names."""
     value, direction = index_of(solution.influences)
-    notes = list(solution.notes)
+    notes = [*data.notes, *solution.notes]
     if not np.isfinite(value):
         notes.append("All environments pull the head alike: V is minus infinity.")
     return InfluenceResult(
         value=value,
         null=solution.null,
-        pvalue=pvalue(value, solution.null) if len(solution.null) else math.nan,
+        pvalue=pvalue(value, solution.null),
         labels=data.labels,
         parameters=parameters,
         influences=solution.influences[:, order],
@@ -121,7 +126,9 @@ def dense(rows: RowDerivatives, theta: Floats, data: Environments, known: Known,
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     # (H + damping)⁻¹ on the directions with curvature; IF_e = −(H + damping)⁻¹ ∇ℓ_e, eq. 5
     inverse = (vectors[:, live] / (eigenvalues[live] + chosen.added)) @ vectors[:, live].T
-    if options.exact:
+    if options.shuffles == 0:
+        null = np.empty(0)
+    elif options.exact:
         null = exact_shuffles(rows, theta, inverse, data.offsets, options.shuffles, options.rng)
     else:
         null = gaussian_shuffles(inverse @ known.covariance() @ inverse, data.rows, options.shuffles, options.rng)
@@ -141,9 +148,8 @@ def dense_penalised(
     live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
     basis = vectors[:, live]
     influences = -penalty.by_environment(means, sizes)[1] @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
-    null = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen).draw(
-        options.shuffles, options.exact, options.rng
-    )
+    deals = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen)
+    null = deals.draw(options.shuffles, options.exact, options.rng) if options.shuffles else np.empty(0)
     return Solution(influences, null, eigenvalues, int(live.sum()), chosen)
 
 

@@ -164,15 +164,15 @@ def structured(rows: LinearRows, theta: Floats, data: Environments, options: Opt
     m, added = len(data), chosen.added
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
     influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, SOLVE_TOLERANCE)
+    null = np.empty(options.shuffles)
     if options.exact:
-        null = np.empty(options.shuffles)
         for batch in batches(options.shuffles, DEALS):
             size = batch.stop - batch.start
             codes = options.rng.permuted(np.tile(data.codes, (size, 1)), axis=1)
             dealt = (codes[:, None, :] == np.arange(m)[:, None]).reshape(size * m, -1).astype(np.float64)
             pulled = kronecker.inverse_times(kronecker.gradients(dealt), added, SKETCH_TOLERANCE)[0]
             null[batch] = largest_spread(pulled.reshape(size, m, -1))
-    else:
+    elif options.shuffles:
         null = spectral_shuffles(*kronecker.row_spectrum(added, options.rng), data.rows, options.shuffles, options.rng)
     chosen.notes.append(
         f"The Hessian of {rows.size:,} parameters was taken as a product of {rows.outputs} x {rows.outputs} and "

@@ -32,6 +32,7 @@ from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
+from invariscope.rows.settings import NOT_DRAWN
 from invariscope.rows.targets import Target
 
 NUMBERS = int(2e7)  # in the per-row gradients, or the columns of the Hessian, computed at a time
@@ -189,6 +190,8 @@ def measured_network(
             solution = dense_penalised(rows, theta, data, chosen, options)
     if solver == "autograd":
         solution = replace(solution, solver="autograd")
+    if options.shuffles == 0:
+        solution = solution.without_shuffles(NOT_DRAWN)
     return result_of(data, solution, rows.names(), slice(None), rows.task, penalty, float(penalty_weight))
 
 

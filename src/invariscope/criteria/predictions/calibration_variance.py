@@ -102,7 +102,7 @@ def calibration_variance(
         per_environment=estimates(data.labels, observed, low, high),
         worst=data.labels[worst],
         unit="share",
-        notes=_floor_notes(data, cells, observed),
+        notes=data.notes + _floor_notes(data, cells, observed),
     )
 
 

@@ -98,7 +98,8 @@ def irm_penalty(
         per_environment=estimates(data.labels, penalties, np.minimum(low, penalties), high),
         worst=data.labels[int(np.argmax(penalties))],
         unit="squared nats" if classes else "(squared target units)²",
-        notes=_noise_notes(gradients, form)
+        notes=data.notes
+        + _noise_notes(gradients, form)
         + (log_loss_notes(values, target) if classes else ())
         + few_rows_notes(data),
     )

@@ -62,7 +62,7 @@ def environment_risks(predictions: Any, y: Any, env: Any, task: str, loss: str, 
     low, high = means.ends()
     per_environment = estimates(data.labels, means.value, np.maximum(low, 0.0), high)
     clipped = log_loss_notes(values, target) if name == "log_loss" else ()
-    return EnvironmentRisks(data, means, per_environment, UNITS[name], (*clipped, *few_rows_notes(data)))
+    return EnvironmentRisks(data, means, per_environment, UNITS[name], (*data.notes, *clipped, *few_rows_notes(data)))
 
 
 def predictions_for(data: Environments, target: Target) -> Floats:

@@ -13,6 +13,7 @@ observed one would be just as extreme as allowed (test inversion), which is righ
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +48,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     part = spectrum(fit.centred_outer)
     root = part.root()  # root rootᵀ = J_e
     basis = np.tile(np.array([[1.0, 0.0], [0.0, 1.0]]), (environments, 1, 1))
-    basis[:, 0, 1] = -fit.shared_risk / fit.own_risk
+    basis[:, 0, 1] = -fit.shared_risk / fit.divisor
     # with B this basis and ℓ the two losses of a row: Σ Bℓ, and Σ (Bℓ)(Bℓ)ᵀ − (Σ Bℓ)(Σ Bℓ)ᵀ / n_e
     sums = np.einsum("ejk,ek->ej", basis, fit.losses)
     squares = np.einsum("ejk,ekl,eml->ejm", basis, fit.squares, basis)
@@ -58,7 +59,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     along = np.einsum("epr,ekp->ekr", part.inverse_root(), covariance)
     # Var(Bℓ | g) = Var(Bℓ) − along alongᵀ, and its root;
     # what is left over may come out slightly negative where J was steadied: nothing is left then, in any unit of loss
-    unit = np.sqrt(np.einsum("ejj->ej", variance))
+    unit = np.sqrt(np.maximum(np.einsum("ejj->ej", variance), 0.0))  # which rounding may leave just below 0
     unit[unit == 0] = 1.0
     left = (variance - np.einsum("ejr,ekr->ejk", along, along)) / unit[:, :, None] / unit[:, None, :]
     values, vectors = np.linalg.eigh(left)
@@ -68,6 +69,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     # the noise level itself is estimated, from as many rows as are left when the own head is fitted (F, not χ²)
     spare = np.maximum(fit.rows - fit.rank, 1.0)
 
+    own_loss = np.where(fit.usable, fit.losses[:, 1] * per_row, 1.0)
     common = fit.own_share
     linear, quadratic = np.empty((draws, environments)), np.empty((draws, environments))
     batch = max(1, int(2e7 // (environments * size)))
@@ -89,7 +91,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
         losses = np.einsum("ber,ekr->bek", noise, along) * per_row[:, None]
         losses += np.einsum("bej,ekj->bek", rng.standard_normal((*raw.shape, 2)), rest) * per_row[:, None]
         # δw* + Σ_e (δR_e / R_e) H⁻¹ a_e g_e, times the slope
-        moved = shared + np.einsum("be,ep->bp", losses[:, :, 1] / (fit.losses[:, 1] * per_row), reweigh)
+        moved = shared + np.einsum("be,ep->bp", losses[:, :, 1] / own_loss, reweigh)
         linear[rows] = np.einsum("bp,ep->be", moved, slope) + losses[:, :, 0]
     return Draws(linear, quadratic), in_sample
 
@@ -98,8 +100,10 @@ def invert(draws: Draws, scale: float, observed: float, tail: float = MISSED / 2
     """The interval of the true value whose two ends each miss with probability ``tail``.
 
     ``draws`` are (B,); ``linear`` belongs to τ² = ``scale``. Below zero, where no true value can be, the interval goes
-    on as that of a shift, so that it keeps its coverage at zero.
+    on as that of a shift, so that it keeps its coverage at zero. Without any draw there is none.
     """
+    if not len(draws.linear):
+        return math.nan, math.nan
     unit = draws.linear / np.sqrt(scale)
 
     def quantile(tau: float, level: float) -> float:
@@ -133,11 +137,18 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
     g_e is the summed gradient of environment e at the shared head, J_e its leverage-corrected covariance without
     misfit, H_e the Hessians, H = Σ a_e H_e. The projection is what fitting the shared head does to the gradients. J_e
     may differ between environments: other noise and other P(Z) are allowed under the null. Returns S and its draws.
+
+    An environment whose own head makes no error shows no noise to judge its gradient by: it pulls at the shared head,
+    but is left out of both sums. Where that leaves none, S is NaN and nothing is drawn.
     """
+    if not fit.usable.any():
+        return math.nan, np.empty(0)
     # residuals at the shared head hold its misfit, too: counted as noise, it would hide what is being tested
-    part = spectrum(fit.own_share[:, None, None] * fit.outer)
+    # (classes that an own head has split, perhaps by chance: all of it is noise, for all that is known)
+    share = np.where(fit.usable | fit.squared, fit.own_share, 1.0)
+    part = spectrum(share[:, None, None] * fit.outer)
     whiten = part.inverse_root()  # S is a sum of squares in whitened gradients
-    statistic = float(np.sum(np.einsum("epr,ep->er", whiten, fit.gradient) ** 2))
+    statistic = float(np.sum(np.einsum("epr,ep->er", whiten, fit.gradient)[fit.usable] ** 2))
     root = part.root()
     environments, size = fit.gradient.shape
     pull = np.einsum("e,epr->epr", fit.weights, root)
@@ -149,6 +160,6 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
     for start in range(0, draws, batch):
         noise = rng.standard_normal((min(batch, draws - start), environments, size)) * live
         total = np.einsum("bkr,kpr->bp", noise, pull, optimize=True)  # Σ_k a_k s_k
-        response = noise - np.einsum("ers,bs->ber", back, total, optimize=True)
+        response = (noise - np.einsum("ers,bs->ber", back, total, optimize=True))[:, fit.usable]
         null[start : start + batch] = np.einsum("ber,ber->b", response, response)
     return statistic, null

@@ -17,11 +17,12 @@ from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of
 from invariscope.results import Estimate, RegretResult
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of
-from invariscope.rows.resampling import generator, pvalue, refuse_too_few
+from invariscope.rows.resampling import generator, pvalue
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, whole_number
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 LEVEL = "(overall level)"
@@ -72,7 +73,8 @@ def regret(
     env : (n,) environment labels
     task : "auto", "regression" or "classification"
     folds : folds for ``explained``, which is judged on rows the shared head has not seen
-    n_boot : draws for the intervals and for the score test's null
+    n_boot : draws for the intervals and for the score test's null; 0 for point estimates alone, as for a log of every
+        epoch: intervals and p-value are then NaN
     weight : rows each row stands for
 
     Returns
@@ -100,7 +102,7 @@ def regret(
     data = Environments.of(Z, y, env, weight)
     target = target_of(data, task)
     refuse_unfit_for_own_heads(data, target)
-    refuse_too_few(folds, n_boot)
+    folds, n_boot = whole_number(folds, "folds", 2), number_of_draws(n_boot)
     refuse_too_few_rows(data, target)
     with one_blas_thread():
         return _measured(data, target, folds, n_boot, seed)
@@ -112,14 +114,15 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
     fit = fit_shared_head(data, target)
     usable, own_risk = fit.usable, fit.own_risk
     excess = fit.excess
-    value = np.where(usable, excess / np.where(usable, own_risk, 1.0), np.nan)
+    value = np.where(usable, excess / fit.divisor, np.where(fit.boundless, math.inf, math.nan))
 
     interval_rng, test_rng = generator(seed).spawn(2)
     # the interval of the largest regret looks further into the tail, the more environments there are
-    draws, scale = draw_excess(fit, min(max(n_boot, 200 * len(data)), MOST_DRAWS), interval_rng)
+    count = min(max(n_boot, 200 * len(data)), MOST_DRAWS) if n_boot else 0
+    draws, scale = draw_excess(fit, count, interval_rng)
     statistic, null = score_test(fit, n_boot, test_rng)
     per_environment, worst, worst_interval = _estimates(data, value, excess, own_risk, draws, scale)
-    mean, mean_interval = _mean_over_environments(value, own_risk, usable, draws, scale)
+    mean, mean_interval = _mean_over_environments(value, fit, draws, scale)
     reported = loss_of(target).reported
     return RegretResult(
         value=mean,
@@ -140,7 +143,7 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
         drivers=_drivers(fit, data.blocks.width),
         statistic=statistic,
         null=null,
-        notes=_notes(data, target, fit),
+        notes=(*([] if n_boot else [NOT_DRAWN]), *data.notes, *_notes(data, target, fit)),
     )
 
 
@@ -174,9 +177,10 @@ def _estimates(
     strict = min(0.025, max(0.025 / len(data), 5 / (count + 1)))
     low, per_environment = [], {}
     for e, label in enumerate(data.labels):
-        if math.isnan(value[e]):
-            per_environment[label] = Estimate(math.nan)
-            low.append(math.nan)
+        if not math.isfinite(value[e]):
+            end = float(value[e]) if count else math.nan
+            per_environment[label] = Estimate(float(value[e]), (end, end))
+            low.append(end)
             continue
         single = Draws(draws.linear[:, e], draws.quadratic[:, e])
         ends = np.array(invert(single, scale[e], excess[e])) / own_risk[e]
@@ -184,16 +188,22 @@ def _estimates(
         low.append(invert(single, scale[e], excess[e], strict)[0] / own_risk[e])
     if np.isnan(value).all():
         return per_environment, data.labels[0], (math.nan, math.nan)
+    worst = data.labels[int(np.nanargmax(value))]
+    if not count:
+        return per_environment, worst, (math.nan, math.nan)
     high = max(estimate.interval[1] for estimate in per_environment.values() if not math.isnan(estimate.value))
-    return per_environment, data.labels[int(np.nanargmax(value))], (float(np.nanmax(low)), high)
+    return per_environment, worst, (float(np.nanmax(low)), high)
 
 
 def _mean_over_environments(
-    value: Floats, own_risk: Floats, usable: np.ndarray[Any, np.dtype[np.bool_]], draws: Draws, scale: Floats
+    value: Floats, fit: SharedHead, draws: Draws, scale: Floats
 ) -> tuple[float, tuple[float, float]]:
-    if not usable.any():
-        return math.nan, (math.nan, math.nan)
-    share = usable / np.where(usable, own_risk, 1.0) / usable.sum()
+    usable = fit.usable
+    if fit.boundless.any() or not usable.any():
+        whole = math.inf if fit.boundless.any() else math.nan
+        end = whole if len(draws.linear) else math.nan
+        return whole, (end, end)
+    share = usable / fit.divisor / usable.sum()
     mean = float(np.mean(value[usable]))
     return mean, invert(Draws(draws.linear @ share, draws.quadratic @ share), float(scale @ share), mean)
 
@@ -226,8 +236,7 @@ def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
     # E[½ (ŵ_b − w_b)ᵀ H_a (ŵ_b − w_b)] = ½ tr(H_a H_b⁻¹ J_b H_b⁻¹)
     noise = 0.5 * np.einsum("apq,bqp->ab", fit.hessian, fit.own_inverse, optimize=True) * dispersion
     risk = (cross_losses(data, target, fit.own.theta) - noise) / fit.rows[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pairs = risk / fit.own_risk[:, None] - 1.0
+    pairs = risk / fit.divisor[:, None] - 1.0
     pairs[~fit.usable] = np.nan
     np.fill_diagonal(pairs, 0.0)
     return np.asarray(pairs)
@@ -255,20 +264,38 @@ def _drivers(fit: SharedHead, p: int) -> Floats:
     moved = np.einsum("epq,ekq->ekp", to_centred, difference)
     curved = np.einsum("eqp,ekqls,esr,elr->ekp", back, hessian, back, moved, optimize=True)
     curved_noise = np.einsum("eqp,ekqls,elskt,ept->ekp", back, hessian, noise, to_centred, optimize=True)
-    parts = 0.5 * np.sum(moved * curved - curved_noise, axis=1) / (fit.rows * fit.own_risk)[:, None]
+    parts = 0.5 * np.sum(moved * curved - curved_noise, axis=1) / (fit.rows * fit.divisor)[:, None]
     # the quadratic is an approximation: keep its proportions, make the parts add up to the regret
-    regrets, whole = fit.excess / fit.own_risk, parts.sum(axis=1)
+    regrets, whole = fit.excess / fit.divisor, parts.sum(axis=1)
     parts *= np.where(regrets * whole > 0, regrets / np.where(whole == 0, 1.0, whole), 1.0)[:, None]
     parts[~fit.usable] = np.nan
     return np.concatenate([parts[:, 1:], parts[:, :1]], axis=1)
 
 
-def _notes(data: Environments, target: Target, fit: SharedHead) -> tuple[str, ...]:
+def _notes_on_heads_without_error(data: Environments, target: Target, fit: SharedHead) -> list[str]:
     notes = []
-    if not fit.usable.all():
-        names = ", ".join(str(label) for label, ok in zip(data.labels, fit.usable, strict=True) if not ok)
-        why = "makes no error" if target.task == "regression" else "separates the classes perfectly"
+
+    def named(which: Booleans) -> str:
+        return ", ".join(str(label) for label, chosen in zip(data.labels, which, strict=True) if chosen)
+
+    why = "makes no error" if target.task == "regression" else "separates the classes perfectly"
+    if not (fit.usable | fit.boundless).all():
+        names = named(~(fit.usable | fit.boundless))
         notes.append(f"No regret for {names}: its own head {why} there, so there is no loss to compare with.")
+    if fit.boundless.any():
+        notes.append(
+            f"The regret of {named(fit.boundless)} is infinite: its own head makes no error there and the shared head "
+            "does. So the heads differ; by how much of a loss of 0 nobody can say."
+        )
+    if not fit.usable.any():
+        notes.append("No p-value: no own head makes an error, so there is no noise to compare differences with.")
+    elif not fit.usable.all():
+        notes.append(f"The score test judges the others: there is no noise to judge {named(~fit.usable)} by.")
+    return notes
+
+
+def _notes(data: Environments, target: Target, fit: SharedHead) -> tuple[str, ...]:
+    notes = _notes_on_heads_without_error(data, target, fit)
     if not (fit.own.converged and fit.shared.converged):
         notes.append("A head was still moving after 100 Newton steps: losses and regrets may be slightly too large.")
     free = fit.own.theta.shape[1] - (data.blocks.width if len(target.classes) > 2 else 0)

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from invariscope.heads.fit import SEPARATED, Heads, capped, fit_own, fit_shared
+from invariscope.heads.fit import Heads, capped, fit_own, fit_shared, least_loss
 from invariscope.heads.linear_algebra import Spectrum, spectrum
 from invariscope.heads.losses import loss_of, score_rows
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
@@ -18,6 +18,7 @@ from invariscope.rows.targets import Target
 #: Mean leverage below which leave-one-out changes a squared-loss regret by less than 0.0001. A single p-value may move
 #: by more, where a few rows have most of the leverage; how often the test rejects does not.
 UNNOTICED = 5e-4
+CLEARLY = 1e3  # times the loss of a head that makes no error: what is lost beyond that is no rounding
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SharedHead:
     summed losses under the (shared, own) head, ``squares`` (E, 2, 2) their second moments and ``loss_gradient`` (E,
     2, P) = Σ loss · g. ``own_optimism`` (E,) is ½ tr(H_e⁻¹ J_e) at the own head; ``own_share`` (E,) the squared
     residuals of the own head as a share of those of the shared one; ``usable`` (E,) says whose own head makes any
-    error to compare with.
+    error to compare with; ``boundless`` (E,), where no own head makes any, who bears one under the shared head.
     """
 
     rows: Floats
@@ -51,12 +52,18 @@ class SharedHead:
     loss_gradient: Floats
     own_optimism: Floats
     own_share: Floats
-    usable: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    usable: Booleans
+    boundless: Booleans
 
     @cached_property
     def own_risk(self) -> Floats:
         """R_e(w_e*): in-sample loss plus optimism, per row."""
         return (self.losses[:, 1] + self.own_optimism) / self.rows
+
+    @cached_property
+    def divisor(self) -> Floats:
+        """R_e(w_e*) to divide by; 1 where an own head makes no error, and what comes of it is not used."""
+        return np.where(self.usable, self.own_risk, 1.0)
 
     @cached_property
     def noise_excess(self) -> Floats:
@@ -111,8 +118,7 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
     """Fit own heads and the shared head, then collect their noise in one more pass over the rows."""
     own = fit_own(data, target)
     risk = own.loss / data.rows
-    floor = 1e-12 * float(np.var(target.values)) if target.task == "regression" else SEPARATED
-    usable = risk > floor
+    usable = risk > least_loss(target)
     # an environment whose own head makes no error would take over the shared head: it gets the weight of the next best
     weights = 1.0 / (data.rows * np.where(usable, risk, risk[usable].min() if usable.any() else 1.0))
     shared = fit_shared(data, target, weights)
@@ -139,9 +145,27 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
         squares=sums["squares"],
         loss_gradient=sums["loss_gradient"],
         own_optimism=sums["own_optimism"],
-        own_share=np.minimum(1.0, sums["residual_squares"][:, 1] / sums["residual_squares"][:, 0]),
+        own_share=_share(sums["residual_squares"]),
         usable=usable,
+        boundless=_boundless(target, usable, shared.loss / data.rows),
     )
+
+
+def _boundless(target: Target, usable: Booleans, shared_risk: Floats) -> Booleans:
+    """Who loses something under the shared head and nothing under its own: only for numbers, and without any noise.
+
+    Classes may be split without error by chance; numbers are not fitted exactly by chance with rows to spare. And noise
+    of any environment moves the shared head away from one that is right everywhere.
+    """
+    if target.task != "regression" or usable.any():
+        return np.zeros(len(usable), dtype=np.bool_)
+    return np.asarray(shared_risk > CLEARLY * least_loss(target))
+
+
+def _share(residual_squares: Floats) -> Floats:
+    """Squared residuals of the own head as a share of the shared one's; all of them where neither leaves any."""
+    of_shared, of_own = residual_squares.T
+    return np.asarray(np.minimum(1.0, np.divide(of_own, of_shared, out=np.ones(len(of_own)), where=of_shared > 0)))
 
 
 def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Floats, rows: Floats) -> Floats:

@@ -25,7 +25,8 @@ from invariscope.results import Overlap, TransportGapResult
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import folds_by_content, generator, pvalue, refuse_too_few, whole
+from invariscope.rows.resampling import folds_by_content, generator, pvalue, whole
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, whole_number
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of, target_of_columns
 from invariscope.wording import listed, names
 
@@ -33,6 +34,7 @@ FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard e
 ROWS_PER_FOLD = 10  # with fewer, too little is left to fit on
 APART = 0.5  # of the spreads of two environments together: a distance of their means worth naming
 NO_NOISE = 1e-10  # of the target's spread: a standard error below it is rounding error
+LARGEST_SPREAD = 0.5  # of anything between 0 and 1: a larger standard error says that nothing is known
 DRAWN_AT_ONCE = 2e7  # numbers
 
 
@@ -90,7 +92,7 @@ def transport_gap(
     ratio : estimator of :func:`~invariscope.density_ratio`, a fitted one, or a function from rows to log densities
     folds : every row is judged by models fitted without its fold
     task : "auto", "regression" or "classification"
-    n_boot : draws for the p-values and for the interval of ``value``
+    n_boot : draws for the p-values and for the interval of ``value``, which are NaN for 0; intervals of pairs need none
     weight : rows each row stands for
 
     Returns
@@ -122,7 +124,7 @@ def transport_gap(
     0.001
     """
     data = Environments.of(Z, y, env, weight)
-    refuse_too_few(folds, n_boot)
+    folds, n_boot = whole_number(folds, "folds", 2), number_of_draws(n_boot)
     given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
@@ -169,7 +171,8 @@ def _result(
 ) -> TransportGapResult:
     count = len(data)
     diagonal = np.eye(count, dtype=bool)
-    refused = _refused(fitted.overlap)
+    far_off, unsure = _refused(fitted.overlap), _undetermined(target, gaps)
+    refused = far_off | unsure
     compared = ~(refused | diagonal)
     variance = _variance_within(data, target)
     rounding = NO_NOISE * math.sqrt(variance)
@@ -195,25 +198,35 @@ def _result(
     pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
     reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se
     exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
+    by_chance = (1.0 + exceeded) / (1.0 + len(largest))
+    statistic = float(normal[compared].max()) if compared.any() else math.nan
     several = target.task == "multiclass"
     return TransportGapResult(
         value=value,
         interval=interval,
-        pvalue=pvalue(float(normal[compared].max()), largest) if compared.any() else math.nan,
+        pvalue=pvalue(statistic, largest),
         labels=data.labels,
         pairs=pairs,
         se=se,
         pair_intervals=np.stack([pairs - reach, pairs + reach], axis=2),
-        pair_pvalues=np.where(refused, np.nan, np.where(diagonal, 1.0, (1.0 + exceeded) / (1.0 + len(largest)))),
+        pair_pvalues=np.where(diagonal, 1.0, np.where(refused | (n_boot == 0), np.nan, by_chance)),
         by_class=np.where(refused[:, :, None], np.nan, gaps.gap) if several else None,
         moving_class=_moving_classes(target, moving, compared) if several else None,
         overlap=fitted.overlap,
         task=target.task,
-        statistic=float(normal[compared].max()) if compared.any() else math.nan,
+        statistic=statistic,
         null=largest,
         outcome=outcome.description,
         ratio=fitted.description,
-        notes=(*notes, *_notes(data, refused, compared), *outcome.notes, *fitted.notes),
+        notes=(
+            *([] if n_boot else [NOT_DRAWN]),
+            *data.notes,
+            *notes,
+            *_notes(data, far_off, compared),
+            *_notes_on_undetermined(data, unsure & ~far_off),
+            *outcome.notes,
+            *fitted.notes,
+        ),
     )
 
 
@@ -222,6 +235,17 @@ def _refused(overlap: Overlap) -> Booleans:
     out = (np.array(overlap.pair_verdicts) == "none") | (overlap.effective_rows < FEWEST_ROWS)
     np.fill_diagonal(out, False)
     return np.asarray(out)
+
+
+def _undetermined(target: Target, gaps: Gaps) -> Booleans:
+    """Pairs whose standard error no probability can have: (E, E).
+
+    A head that nearly splits its classes, or reads a column that hardly varies in its rows, has next to no curvature:
+    where those do not look like the rows it is asked about, the inverse makes a standard error of any size.
+    """
+    if target.task == "regression":
+        return np.zeros(gaps.se.shape[:2], dtype=np.bool_)
+    return np.asarray((gaps.se > LARGEST_SPREAD).any(axis=2))
 
 
 def _draw(gaps: Gaps, noise: Floats, compared: Booleans, n_boot: int, rng: np.random.Generator) -> tuple[Floats, Draws]:
@@ -259,19 +283,32 @@ def _moving_classes(target: Target, moving: Integers, compared: Booleans) -> tup
 
 
 def _notes(data: Environments, refused: Booleans, compared: Booleans) -> tuple[str, ...]:
-    if not refused.any():
-        return ()
-    called = names(data.labels)
-    listing = [f"{called[a]} under the relation of {called[b]}" for a, b in np.argwhere(refused)]
-    more = f" and {len(listing) - 5} more of {len(data) * (len(data) - 1)} pairs" if len(listing) > 6 else ""
-    shown = ", ".join(listing[:5] if more else listing)
-    notes = [f"No gap where rows hardly overlap, or too few are left to stand in for others: {shown}{more}."]
-    apart = _columns_apart(data, refused)
-    if apart:
-        notes.append(f"They lie apart most in {listed(apart)}: leaving such columns out may make them comparable.")
+    notes = []
+    if refused.any():
+        shown = _listing(data, refused)
+        notes.append(f"No gap where rows hardly overlap, or too few are left to stand in for others: {shown}.")
+        apart = _columns_apart(data, refused)
+        if apart:
+            notes.append(f"They lie apart most in {listed(apart)}: leaving such columns out may make them comparable.")
     if not compared.any():
         notes.append("No pair of environments can be compared, so there is no gap to sum up.")
     return tuple(notes)
+
+
+def _notes_on_undetermined(data: Environments, unsure: Booleans) -> tuple[str, ...]:
+    if not unsure.any():
+        return ()
+    return (
+        "No gap where its rows leave open what an outcome model would say of others, for a column that hardly varies "
+        f"there, or that nearly splits the classes: {_listing(data, unsure)}. Fewer columns may settle it.",
+    )
+
+
+def _listing(data: Environments, pairs: Booleans) -> str:
+    called = names(data.labels)
+    listing = [f"{called[a]} under the relation of {called[b]}" for a, b in np.argwhere(pairs)]
+    more = f" and {len(listing) - 5} more of {len(data) * (len(data) - 1)} pairs" if len(listing) > 6 else ""
+    return ", ".join(listing[:5] if more else listing) + more
 
 
 def _columns_apart(data: Environments, refused: Booleans) -> list[str]:

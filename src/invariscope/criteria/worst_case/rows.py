@@ -10,8 +10,11 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
-from invariscope.rows.environments import Environments, checked_weights, numbers_or_labels
-from invariscope.rows.tables import matrix_of, plain, vector_of
+from invariscope.rows.blocks import refuse_out_of_range
+from invariscope.rows.environments import Environments, checked_weights
+from invariscope.rows.labels import numbers_or_labels
+from invariscope.rows.not_tables import refuse_no_table
+from invariscope.rows.tables import array_of, matrix_of, vector_of
 from invariscope.rows.targets import Target, target_in
 
 LOSSES = ("log_loss", "hinge", "zero_one", "squared")
@@ -44,6 +47,7 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
         data = Environments.of(Z, y, env, weight)
         if data.y is None:
             raise InputError("the Environments hold no target: make them with y, one value per row")
+        data.refuse_out_of_range()
         return Rows(data.X, data.y, data.classes, data.weight, data.labels, data.codes, data.target_name)
     if y is None:
         raise InputError("no target given: pass y, one value per row")
@@ -56,6 +60,7 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
         counts = None if weight is None else checked_weights(weight, len(matrix))
         return Rows(matrix.reshape(shape), column, labels, counts, name=name)
     data = Environments(matrix, None, env, weight)
+    refuse_out_of_range(float(np.abs(matrix).max()), "Z")
     counts, codes, rows = data.weight, data.codes, data.X
     if grouped:
         column = data.grouped(column, "y")
@@ -67,8 +72,9 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
 
 def _column(y: Any) -> tuple[Array, tuple[Any, ...] | None, str]:
     """The target as numbers, (n,) or (n, q), or as codes into labels; and its name."""
+    refuse_no_table(y, "y", table=False)
     if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-        values = np.asarray(plain(y), dtype=np.float64)
+        values = matrix_of(y)[0].astype(np.float64, copy=False)
         if not np.isfinite(values).all():
             raise InputError("y has missing or infinite values: drop those rows or fill them in")
         return values, None, "y"
@@ -80,7 +86,7 @@ def _matrix(Z: Any) -> tuple[Array, tuple[str, ...], tuple[int, ...]]:
     """Rows as (n, d), names of their columns, and the shape they had."""
     shape = np.shape(Z) if getattr(Z, "ndim", 2) > 2 else ()
     if 0 not in shape:
-        matrix, columns = matrix_of(np.asarray(plain(Z)).reshape(shape[0], -1) if shape else Z)
+        matrix, columns = matrix_of(array_of(Z, "Z", table=True).reshape(shape[0], -1) if shape else Z)
         shape = shape or matrix.shape
     if 0 in shape:
         raise InputError(f"Z is empty: it has shape {shape}, give at least one row and one column")
@@ -92,6 +98,7 @@ def _refuse_missing(matrix: Array, columns: tuple[str, ...]) -> None:
     if bad.any():
         worst = columns[int(bad.argmax())]
         raise InputError(f'column "{worst}" of Z has missing or infinite values: drop or fill them')
+    refuse_out_of_range(float(np.abs(matrix).max()), "Z")
 
 
 def losses_of(loss: str | Sequence[str], task: str) -> tuple[list[str], str]:

@@ -24,6 +24,7 @@ from invariscope.results import WorstCaseResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.resampling import generator
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws
 from invariscope.rows.targets import Target
 
 CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"log_loss": log_loss, "hinge": hinge, "zero_one": zero_one}
@@ -112,8 +113,7 @@ def worst_case(
     ([0.0, 0.25, 1.0], 5.0)
     """
     rng = generator(seed)
-    if not isinstance(n_boot, int | np.integer) or (n_boot != 0 and n_boot < 99):
-        raise InputError(f"n_boot is {n_boot!r}: give 0 for no band, or at least 99 draws")
+    n_boot = number_of_draws(n_boot)
     head = of_torch_layer(head) or head
     if not callable(head) and not isinstance(head, LinearHead):
         raise InputError("head must be an invariscope.LinearHead or a torch module: make one with LinearHead(W, b)")
@@ -122,6 +122,10 @@ def worst_case(
     if not isinstance(head, LinearHead):
         target = rows.target(task, torch_heads().outputs_of(head, rows.Z), classes)
         return _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
+    if rows.Z.ndim != 2:
+        raise InputError(
+            f"Z has {rows.Z.ndim} dimensions, but a linear head reads rows x columns: give Z.reshape(len(Z), -1)"
+        )
     if rows.Z.shape[1:] != (head.n_features,):
         raise InputError(
             f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns: give those it was fitted on"
@@ -205,6 +209,8 @@ def _result(
 ) -> WorstCaseResult:
     if unit == 0:
         notes.append(ALL_WRONG)
+    if np.isnan(curve.band).all():
+        notes.append(NOT_DRAWN)
     apart = float(np.max((curve.upper - curve.lower) / np.maximum(curve.loss, 1e-3)))
     if apart > LOOSE and SEARCHED not in notes:
         notes.append(f"The certified bounds are up to {apart:.0%} apart: the worst case is known to that accuracy.")

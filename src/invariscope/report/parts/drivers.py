@@ -45,7 +45,8 @@ def drivers(audit: Audit) -> Drivers | None:
     regret = audit.results.get("regret")
     if regret is None:
         return None
-    different = regret.per_environment[regret.worst].value > 0 and regret.pvalue < audit.settings.alpha
+    # without draws there is no p-value, and the parts are shown as the point estimates they are
+    different = regret.per_environment[regret.worst].value > 0 and not regret.pvalue >= audit.settings.alpha
     parts = np.maximum(regret.drivers, 0.0)
     total = np.nansum(parts, axis=0)
     if not different or not total.sum() > 0:

@@ -1,0 +1,100 @@
+"""Settings that a user gives as numbers (draws, folds, seeds, shares): checked in one place, refused in the same words.
+
+A truth value is no number here: ``n_boot=True`` is a slip, not one draw.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from invariscope.errors import InputError
+from invariscope.wording import short
+
+FEWEST_DRAWS = 99  # of an interval: its ends are then the third draws from either end
+MOST_DRAWS = 1_000_000
+WHOLE = (int, np.integer)
+REAL = (int, float, np.integer, np.floating)
+TRUTH = (bool, np.bool_)  # Python counts True as 1: nobody means one step by it
+#: What a result says of itself where ``n_boot`` is 0.
+NOT_DRAWN = "n_boot=0: no intervals and no p-value, only point estimates."
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number, of Python or numpy."""
+    return isinstance(value, WHOLE) and not isinstance(value, TRUTH)
+
+
+def is_real(value: Any) -> bool:
+    """Whether it is a number, of Python or numpy."""
+    return isinstance(value, REAL) and not isinstance(value, TRUTH)
+
+
+def whole_number(value: Any, name: str, least: int = 0, most: int | None = None) -> int:
+    """A whole number from ``least`` to ``most``.
+
+    >>> whole_number(np.int64(5), "steps", 1)
+    5
+    >>> whole_number(True, "steps", 1)
+    Traceback (most recent call last):
+    invariscope.errors.InputError: steps is True: give a whole number of at least 1
+    """
+    if is_whole(value) and least <= value <= (value if most is None else most):
+        return int(value)
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+    raise InputError(f"{name} is {shown(value)}: give a whole number {bounds}")
+
+
+def real_number(value: Any, name: str, least: float = 0.0, below: float = math.inf, *, above: bool = False) -> float:
+    """A finite number of at least ``least`` (or ``above`` it) and below ``below``.
+
+    >>> real_number(0.2, "held_out", below=1.0)
+    0.2
+    >>> real_number("0.1", "learning_rate", above=True)
+    Traceback (most recent call last):
+    invariscope.errors.InputError: learning_rate is '0.1': give a number above 0
+    """
+    if is_real(value) and (value > least if above else value >= least) and value < below:
+        return float(value)
+    bounds = f"above {least:g}" if above else f"of at least {least:g}"
+    raise InputError(
+        f"{name} is {shown(value)}: give a number {bounds}{f' and below {below:g}' if below < math.inf else ''}"
+    )
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """How Python writes a value, on one line and not without end."""
+    try:
+        return short(repr(value), limit)
+    except ValueError:  # whole numbers of thousands of digits have no text
+        return "a number of thousands of digits"
+
+
+def number_of_draws(n_boot: Any, fewest: int = FEWEST_DRAWS, otherwise: str = "") -> int:
+    """How often to draw: 0 for point estimates alone, or enough to mean anything; ``otherwise`` is a word also taken.
+
+    >>> number_of_draws(0), number_of_draws(np.int64(99))
+    (0, 99)
+    """
+    if is_whole(n_boot) and (n_boot == 0 or fewest <= n_boot <= MOST_DRAWS):
+        return int(n_boot)
+    too_many = is_whole(n_boot) and n_boot > MOST_DRAWS
+    why = f", and more than {MOST_DRAWS:,} cost time and memory but change no digit that is shown" if too_many else ""
+    raise InputError(
+        f"n_boot is {shown(n_boot)}{why}: give {otherwise}0 for point estimates without intervals, or a whole number "
+        f"of draws from {fewest} to {MOST_DRAWS:,}"
+    )
+
+
+def share_above_zero(name: str, value: Any, most: float, example: str) -> float:
+    """A number between 0 and ``most``, both excluded.
+
+    >>> share_above_zero("alpha", np.float32(0.5), 1.0, "0.05")
+    0.5
+    """
+    if not is_real(value) or not 0 < value < most:
+        wanted = "above 0" if math.isinf(most) else f"above 0 and below {most:g}"
+        raise InputError(f"{name} is {shown(value)}: give a number {wanted}, such as {example}")
+    return float(value)

@@ -1,0 +1,135 @@
+"""Draws, folds, seeds and shares: what is no such number is refused in one sentence, at every door alike."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import invariscope as iv
+from invariscope.errors import InputError
+from invariscope.rows.resampling import generator
+from invariscope.rows.settings import MOST_DRAWS, NOT_DRAWN, number_of_draws, share_above_zero, whole_number
+
+ROWS = 180
+ENV = np.repeat(["a", "b", "c"], ROWS // 3)
+NO_NUMBERS = [-5, 2.5, "99", True, False, math.nan, None, 99.0, np.array([99]), [99]]
+
+
+def some_rows() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 2))
+    return X, X[:, 0] + rng.normal(size=ROWS)
+
+
+X, Y = some_rows()
+HEAD = iv.LinearHead([[1.0, 0.0]], 0.0)
+DOORS: dict[str, Callable[..., Any]] = {
+    "regret": lambda **given: iv.regret(X, Y, ENV, **given),
+    "influence_index": lambda **given: iv.influence_index(X, Y, ENV, **given),
+    "transport_gap": lambda **given: iv.transport_gap(X, Y, ENV, **given),
+    "worst_case": lambda **given: iv.worst_case(HEAD, X, Y, ENV, **given),
+    "dric": lambda **given: iv.dric(X[:, 0], X, ENV, baseline=X[:, 1], **given),
+    "audit": lambda **given: iv.audit(None, X, Y, ENV, **given),
+}
+FEWEST = {"influence_index": 1, "dric": 19}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("n_boot", NO_NUMBERS, ids=repr)
+def test_what_is_no_number_of_draws_is_refused_at_every_door(door: str, n_boot: Any) -> None:
+    otherwise = '"auto", ' if door == "dric" else ""
+    expected = (
+        f"n_boot is {n_boot!r}: give {otherwise}0 for point estimates without intervals, or a whole number of draws "
+        f"from {FEWEST.get(door, 99)} to 1,000,000"
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(expected)}$"):
+        DOORS[door](n_boot=n_boot)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_too_many_draws_are_refused_with_the_most_that_make_sense(door: str) -> None:
+    expected = (
+        "n_boot is 1000000000000, and more than 1,000,000 cost time and memory but change no digit that is shown: give "
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(expected)}"):
+        DOORS[door](n_boot=10**12)
+
+
+@pytest.mark.parametrize("door", ["regret", "transport_gap", "worst_case", "audit"])
+def test_an_interval_needs_99_draws(door: str) -> None:
+    with pytest.raises(InputError, match=r"^n_boot is 98: give 0 for point estimates"):
+        DOORS[door](n_boot=98)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_remedies_work(door: str) -> None:
+    for n_boot in (np.int64(99), 0):
+        result = DOORS[door](n_boot=n_boot)
+        results = result.results.values() if door == "audit" else [result]
+        drawn = [one for one in results if hasattr(one, "pvalue")]
+        assert all(math.isnan(one.pvalue) == (n_boot == 0) for one in drawn)
+        assert all((len(one.null) == 0) == (n_boot == 0) for one in drawn)
+        assert all((NOT_DRAWN in one.notes) == (n_boot == 0) for one in drawn)
+
+
+def test_the_borders() -> None:
+    assert [number_of_draws(n) for n in (0, 99, MOST_DRAWS)] == [0, 99, MOST_DRAWS]
+    assert number_of_draws(19, fewest=19) == 19
+    for n in (1, 98, MOST_DRAWS + 1):
+        with pytest.raises(InputError):
+            number_of_draws(n)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [-1, 2.5, "0", True, None, math.nan, np.random.default_rng(0)],
+    ids=lambda seed: repr(seed).partition(" at ")[0],
+)
+def test_what_is_no_seed_is_refused(seed: Any) -> None:
+    for door, call in DOORS.items():
+        with pytest.raises(InputError, match=f"^seed is {re.escape(repr(seed))}: give a whole number of at least 0$"):
+            call(seed=seed, **({} if door == "dric" else {"n_boot": 99}))
+
+
+def test_seeds_of_any_size_and_of_numpy_are_seeds() -> None:
+    assert generator(2**70).random() != generator(0).random()
+    assert generator(np.int64(3)).random() == generator(3).random()
+
+
+@pytest.mark.parametrize("folds", [1, 0, 2.0, "5", True, None], ids=repr)
+def test_what_is_no_number_of_folds_is_refused(folds: Any) -> None:
+    for door in ("regret", "transport_gap"):
+        with pytest.raises(InputError, match=f"^folds is {re.escape(repr(folds))}: give a whole number of at least 2$"):
+            DOORS[door](folds=folds)
+    assert DOORS["regret"](folds=np.int64(2), n_boot=0).explained < 1
+
+
+@pytest.mark.parametrize("value", [0, -1, "0.05", math.nan, True, None, math.inf, [0.05]], ids=repr)
+def test_shares_that_are_none_are_refused_with_their_range(value: Any) -> None:
+    for name, wanted in (
+        ("alpha", "give a number above 0 and below 1, such as 0.05 for 5 %"),
+        ("margin", "give a number above 0, such as 0.02 for 2 %"),
+    ):
+        with pytest.raises(InputError, match=f"^{re.escape(f'{name} is {value!r}: {wanted}')}$"):
+            DOORS["audit"](n_boot=99, **{name: value})
+
+
+@pytest.mark.parametrize("alpha", [1, 1.0, 2])
+def test_an_alpha_of_all_or_more_is_refused(alpha: float) -> None:
+    with pytest.raises(
+        InputError, match=f"^alpha is {alpha}: give a number above 0 and below 1, such as 0.05 for 5 %$"
+    ):
+        DOORS["audit"](n_boot=99, alpha=alpha)
+
+
+def test_shares_of_numpy_are_shares_and_a_margin_may_be_all() -> None:
+    audit = DOORS["audit"](n_boot=99, alpha=np.float32(0.5), margin=1)
+    assert (audit.settings.alpha, audit.settings.margin) == (0.5, 1.0)
+    assert type(audit.settings.alpha) is float
+    assert share_above_zero("alpha", 0.999, 1.0, "0.05") == 0.999
+    assert whole_number(2, "folds", 2) == 2
