@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,8 @@ from invariscope.report.parts.banner import banner, outline
 from invariscope.report.parts.criteria import criteria
 from invariscope.report.parts.left_out import left_out
 from invariscope.report.parts.provenance import provenance
-from invariscope.results import Result
-from tests.report.audits import replaced, without
+from invariscope.results import Estimate, Result
+from tests.report.audits import replaced, with_regrets, without
 
 
 def test_criteria_as_text(audit: iv.Audit) -> None:
@@ -30,7 +31,7 @@ def test_criteria_as_text(audit: iv.Audit) -> None:
     assert rows["risk_variance"].interval == "0.00343 … 0.00784"
     assert rows["worst_environment_risk"].detail == "worst: Switzerland, 0.581 log-loss (nats)"
     assert rows["irm_penalty"].value == "2.10 × 10⁻⁵"
-    assert rows["influence_index"].detail.endswith(" when shuffled; p ≤ 0.001")
+    assert re.fullmatch(r"up to −2\.\d\d when shuffled \(95 %\); p ≤ 0\.001", rows["influence_index"].detail)
     assert rows["dric"].cannot_tell == CRITERIA["dric"].cannot_tell
     assert rows["worst_case"].detail.startswith("share of wrong rows at half of R, from ")
 
@@ -67,6 +68,25 @@ def test_facts(audit: iv.Audit) -> None:
     assert [value for _, value in banner(audit).facts] == ["+38 % (21 … 60)", "p ≤ 0.001", "34 %", "2 %"]
     assert banner(audit).lacking == ""
     assert outline(audit) == "920 rows · 4 environments · 13 features · linear head, log-loss"
+
+
+def test_the_fact_about_the_largest_regret_is_the_one_that_the_state_rests_on(audit: iv.Audit) -> None:
+    vague = with_regrets(audit, [(0.31, 0.017, 0.68), (0.25, 0.23, 0.27), (0.1, 0.0, 0.2), (0.01, 0.0, 0.1)])
+    assert banner(vague).facts[0] == (
+        "largest regret that is surely over the margin, in Hungary; the interval allows for having picked it",
+        "+25 % (23 … 27)",
+    )
+    open_one = with_regrets(audit, [(0.012, 0.008, 0.016), (0.0, -0.04, 0.07), (0.0, 0.0, 0.01), (0.0, 0.0, 0.01)])
+    assert banner(open_one).facts[0] == (
+        "largest regret that may be over the margin, in Hungary; the interval allows for having picked it",
+        "0 % (−4 … 7)",
+    )
+    unbounded = with_regrets(audit, [(0.31, 0.017, 0.68), (0.5, 0.0217, 40.0), (0.1, 0.0, 0.2), (0.01, 0.0, 0.1)])
+    assert banner(unbounded).facts[0][1] == "+50 % (at least 2.1, cannot be bounded)"
+    nothing = replaced(
+        audit, "regret", per_environment={label: Estimate(math.nan) for label in audit.data.labels}, pvalue=math.nan
+    )
+    assert [value for _, value in banner(nothing).facts] == ["p –", "34 %", "2 %"]
 
 
 def test_without_a_regret_the_banner_says_why(audit: iv.Audit) -> None:
