@@ -36,7 +36,7 @@ def test_pairs_without_common_rows_are_no_headline(audit: iv.Audit) -> None:
     audit = replaced(audit, "regret", pairs=VALUES)
     headline = disagreement(without(audit, "dric", "transport_gap"))
     assert headline is not None
-    assert headline.finding == "Worst match: VA Long Beach with the head of Switzerland, +6,508 % loss"
+    assert headline.finding == "Worst match: VA Long Beach with the head of Switzerland, over 1,000 % more loss"
     numbers = disagreement(overlapping(audit, APART))
     assert numbers is not None
     assert numbers.finding == "Worst match: Switzerland with the head of Cleveland, +90 % loss"
@@ -55,6 +55,22 @@ def test_overlap_follows_labels_not_places(audit: iv.Audit) -> None:
     numbers = disagreement(replaced(replaced(audit, "dric", overlap=turned), "regret", pairs=VALUES))
     assert numbers is not None
     assert np.argwhere(numbers.apart).tolist() == [[3, 2]]
+
+
+def test_few_pairs_that_can_be_compared_are_counted(audit: iv.Audit) -> None:
+    verdicts = ["none"] * 16
+    verdicts[4 * 2] = verdicts[4 * 1] = "weak"  # Switzerland and Hungary with the head of Cleveland
+    few = overlapping(audit, verdicts)
+    numbers = disagreement(replaced(few, "regret", pairs=VALUES))
+    assert numbers is not None
+    assert numbers.finding == (
+        "Only 2 of 12 pairs can be compared; worst match: Switzerland with the head of Cleveland, +90 % loss"
+    )
+    numbers = disagreement(replaced(few, "regret", pairs=np.full((4, 4), 0.01)))
+    assert numbers is not None
+    assert numbers.finding == (
+        "Only 2 of 12 pairs can be compared; there, none would lose more than 2 % with the head of another"
+    )
 
 
 def test_where_no_two_have_common_rows_that_is_the_finding(audit: iv.Audit) -> None:

@@ -165,6 +165,11 @@ def test_finding_allows_for_having_looked_at_all() -> None:
     )
 
 
+def test_a_name_that_ends_in_a_number_is_told_from_the_number_that_follows() -> None:
+    audit = with_regrets(audited(("agreement 30 %", "b")), [(0.38, 0.21, 0.6), (0, -0.01, 0.01)])
+    assert environments(audit).finding == 'Sharing one head costs "agreement 30 %" 38 % more loss (21 … 60 %)'
+
+
 def test_a_regret_of_no_known_size_is_said_to_have_no_bound() -> None:
     audit = with_regrets(audited(), [(0.38, 0.021, 40.93), (0.1, -0.05, 17635.15)])
     table = environments(audit)

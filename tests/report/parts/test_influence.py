@@ -7,7 +7,7 @@ import pytest
 
 import invariscope as iv
 from invariscope.report.parts.influence import Cloud, cloud
-from tests.report.audits import replaced, without
+from tests.report.audits import audited, replaced, without
 
 
 def found(audit: iv.Audit) -> Cloud:
@@ -38,6 +38,16 @@ def test_pull_names_the_furthest_environment(audit: iv.Audit) -> None:
     influences[2, 4], influences[0, 4] = -8.0, 1.0
     numbers = found(replaced(audit, "influence_index", influences=influences, direction=np.eye(size)[4]))
     assert numbers.pull == "Switzerland stands furthest out; the pull is mostly on cholesterol."
+
+
+def test_of_two_environments_neither_stands_furthest_out() -> None:
+    numbers = found(replaced(audited(("a", "b"), task="regression"), "influence_index", pvalue=0.01))
+    assert numbers.pull.startswith("The pull is mostly on ")
+
+
+def test_what_chance_makes_as_large_has_no_direction(audit: iv.Audit) -> None:
+    assert found(replaced(audit, "influence_index", pvalue=0.05)).pull == ""
+    assert found(replaced(audit, "influence_index", pvalue=0.049)).pull != ""
 
 
 def test_where_another_has_the_largest_regret_that_is_said(audit: iv.Audit) -> None:

@@ -63,20 +63,35 @@ def disagreement(audit: Audit) -> Disagreement | None:
         values=regret.pairs,
         apart=different & np.isnan(pairs),
         extreme=extreme,
-        finding=_finding(regret.pvalue, audit.settings.alpha, extreme, audit.settings.margin),
+        finding=_finding(
+            regret.pvalue, audit.settings.alpha, extreme, audit.settings.margin, (len(order), len(flat) - len(names))
+        ),
     )
 
 
-def _finding(pvalue: float, alpha: float, extreme: tuple[Pair, ...], margin: float) -> str:
+def _finding(pvalue: float, alpha: float, extreme: tuple[Pair, ...], margin: float, counts: tuple[int, int]) -> str:
     if pvalue >= alpha:
         return f"Differences between heads are within what chance makes ({wording.pvalue(pvalue)})"
     if not extreme:
         return "No two environments have rows in common on which their heads could be compared"
-    worst = extreme[0]
+    worst, (compared, of_all) = extreme[0], counts
+    few = f"Only {compared} of {of_all} pairs can be compared; " if 2 * compared < of_all else ""
     if worst.value <= margin:
-        return f"No environment would lose more than {wording.exactly(margin)} with the head of another"
-    served, head = wording.short(worst.served), wording.short(worst.head)
-    return f"Worst match: {served} with the head of {head}, {wording.percent(worst.value, signed=True)} loss"
+        none = "there, none" if few else "No environment"
+        return f"{few}{none} would lose more than {wording.exactly(margin)} with the head of another"
+    served, head = (wording.quoted(wording.short(name)) for name in (worst.served, worst.head))
+    match = f"orst match: {served} with the head of {head}, {extra_loss(worst.value)} loss"
+    return f"{few}w{match}" if few else f"W{match}"
+
+
+def extra_loss(value: float) -> str:
+    """A share of a head's own loss; above 1,000 % its size says nothing more.
+
+    >>> extra_loss(0.38), extra_loss(65.08)
+    ('+38 %', 'over 1,000 % more')
+    """
+    over = f"over {wording.percent(wording.UNBOUNDED)} more"
+    return over if value > wording.UNBOUNDED else wording.percent(value, signed=True)
 
 
 def markup(audit: Audit, figure: Figure) -> str:
@@ -101,8 +116,7 @@ def markup(audit: Audit, figure: Figure) -> str:
             '<th scope="col" class="number">extra loss</th>'
         )
         rows = [
-            f"{name_head(pair.served)}{name_cell(pair.head)}"
-            f'<td class="number">{wording.percent(pair.value, signed=True)}</td>'
+            f'{name_head(pair.served)}{name_cell(pair.head)}<td class="number">{extra_loss(pair.value)}</td>'
             for pair in numbers.extreme
         ]
         total, apart = len(numbers.names) * (len(numbers.names) - 1), int(numbers.apart.sum())

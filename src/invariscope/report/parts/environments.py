@@ -190,7 +190,7 @@ def _finding(audit: Audit, rows: Sequence[EnvironmentRow]) -> str:
     if over:
         span = wording.between(over[0].regret.interval, margin, to=" … ")
         cost = f"{wording.percent(over[0].regret.value)} more loss ({span})"
-        return f"Sharing one head costs {wording.short(over[0].name)} {cost}"
+        return f"Sharing one head costs {wording.quoted(wording.short(over[0].name))} {cost}"
     if undecided:
         could = "could lose" if len(undecided) > 1 else f"({wording.short(undecided[0].name)}) could lose"
         return f"{len(undecided)} of {len(rows)} environments {could} more than {limit} by sharing one head: still open"

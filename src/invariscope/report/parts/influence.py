@@ -53,17 +53,24 @@ def cloud(audit: Audit) -> Cloud | None:
 
 
 def _pull(result: InfluenceResult, audit: Audit) -> str:
-    """Which environment stands furthest out along the leading direction, and which parameters make it up."""
-    along = (result.influences - result.influences.mean(axis=0)) @ result.direction
-    furthest = wording.names(result.labels)[int(np.argmax(np.abs(along)))]
+    """Which parameters make up the leading direction, and which environment stands furthest out along it.
+
+    Of two environments, neither does; and what chance makes as large has no direction.
+    """
+    if result.pvalue >= audit.settings.alpha:
+        return ""
     parameters = wording.names(result.parameters)
-    loadings = [spoken(parameters[j]) for j in leading(np.abs(result.direction))]
-    pull = f"{furthest} stands furthest out; the pull is mostly on {wording.listed(loadings)}."
+    loadings = wording.listed([spoken(parameters[j]) for j in leading(np.abs(result.direction))])
+    if len(result.labels) < 3:
+        return f"The pull is mostly on {loadings}."
+    along = (result.influences - result.influences.mean(axis=0)) @ result.direction
+    furthest = result.labels[int(np.argmax(np.abs(along)))]
+    pull = f"{wording.quoted(furthest)} stands furthest out; the pull is mostly on {loadings}."
     regret = audit.results.get("regret")
     affected = [] if regret is None else most_affected(regret, audit.settings.margin)
-    worst = wording.clean(affected[0][0]) if affected else furthest
-    if worst == furthest:
+    if not affected or affected[0][0] == furthest:
         return pull
+    worst = wording.quoted(affected[0][0])
     return f"{pull} Whoever pulls the head furthest need not pay for it: the largest regret is that of {worst}."
 
 
@@ -76,5 +83,5 @@ def markup(audit: Audit, figure: Figure) -> str:
         f"Bars: the index for rows dealt at random into environments of the same sizes, {numbers.draws:,} "
         f"times: {numbers.bound}. Line: the environments as they are. "
         f"{numbers.pull}"
-    )
+    ).strip()
     return section("Influence of each environment on the head", numbers.finding, figure("histogram", numbers, caption))
