@@ -31,7 +31,7 @@ DASHED, BLANK = -1, -2
 
 Lines = tuple[str, ...]
 #: What a cell may say of two environments whose heads cannot be compared, longest first.
-NO_COMMON_ROWS: list[Lines] = [("no common rows",), ("no common", "rows"), (wording.MISSING,)]
+NO_COMMON_ROWS: list[Lines] = [("no common", "rows"), (wording.MISSING,)]
 Pair = TypeVar("Pair", GapPair, OverlapPair)
 
 

@@ -255,7 +255,7 @@ def _columns(
     for title, losses in environment_table.losses(len(shown)).items():
         columns.append(Column(title, "number other", losses))
     if environment_table.has_regret:
-        columns.append(Column("regret (95 %)", "number regret", [row.regret_words for row in shown]))
+        columns.append(Column("regret (95 %)", "number regret", [_regret_cell(row) for row in shown]))
     if axis is not None:
         bars = [bar(row.regret, row.standing, axis, margin) for row in shown]
         columns.append(Column("", "bar", bars, ticks_above(axis, margin)))
@@ -267,6 +267,12 @@ def _columns(
     if environment_table.has_overlap:
         columns.append(Column("overlap", "other", [escaped(row.overlap) + small(row.effective_rows) for row in shown]))
     return columns
+
+
+def _regret_cell(row: EnvironmentRow) -> str:
+    """Numbers stand on one line; words may take more."""
+    words = escaped(row.regret_words)
+    return words if wording.bounded(row.regret.interval) else f'<span class="unbounded">{words}</span>'
 
 
 def _captions(environment_table: EnvironmentTable, axis: Axis | None, margin: float) -> str:
