@@ -180,6 +180,16 @@ def test_without_a_regret_the_losses_are_those_of_the_model(audit: iv.Audit) -> 
     assert heads == ["rows", "model loss", "shared head loss", "own head loss", "ECE"]
 
 
+@pytest.mark.usefixtures("without_drawing")
+def test_no_page_tells_a_size_that_nobody_knows(audit: iv.Audit) -> None:
+    wild = [(0.38, 0.021, 40.93), (0.1, -0.05, 17635.15), (0.02, 0.0, 0.05), (0.01, 0.0, 0.03)]
+    text = html.render(with_regrets(audit, wild, interval=(0.01, 4419.02)))
+    assert not re.search(r"1,763,515|4,093|441,902", text)
+    words = assert_safe_and_offline(text).words
+    assert words.count("cannot be bounded") == 5  # banner, finding, two environments, the mean among the criteria
+    assert text.count('<span class="unbounded">') == 2
+
+
 def test_a_page_of_every_kind_of_audit(any_audit: iv.Audit) -> None:
     text = html.render(any_audit)
     page = assert_safe_and_offline(text)

@@ -13,6 +13,7 @@ import invariscope as iv
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.parts.banner import banner, outline
 from invariscope.report.parts.criteria import criteria
+from invariscope.report.parts.environments import environments
 from invariscope.report.parts.left_out import left_out
 from invariscope.report.parts.provenance import provenance
 from invariscope.results import Estimate, Result
@@ -99,6 +100,24 @@ def test_without_a_regret_the_banner_says_why(audit: iv.Audit) -> None:
     assert banner(said).lacking == ""  # the verdict says it already
     unasked = dataclasses.replace(without(audit, "regret"), left_out={})
     assert banner(unasked).lacking == "Shared-head regret was left out: it was not asked for."
+
+
+def test_a_reason_that_the_verdict_gives_is_neither_in_the_banner_nor_under_the_table() -> None:
+    """Real reasons: too few rows (of a name with dots in it), a class that never occurs, too many columns."""
+    rng = np.random.default_rng(0)
+    X, two = rng.normal(size=(120, 4)), np.repeat(["a", "b"], 60)
+    few = np.where(np.arange(120) < 8, "St. Gallen. East", "b")
+    one_class = np.where((two == "a") & (rng.uniform(size=120) > 0.5), "yes", "no")
+    for table, y, env, reason in (
+        (X, X[:, 0], few, 'Environment "St. Gallen. East" has 8 rows, but a head'),
+        (X, one_class, two, 'Class "yes" of target "target" never occurs'),
+        (rng.normal(size=(120, 90)), X[:, 0], two, 'Environment "a" has 60 rows (too few also: b), but a head'),
+    ):
+        found = iv.audit(None, table, y, env, n_boot=99, criteria=["regret", "risk_variance"])
+        assert found.state == "CANNOT TELL YET"
+        assert found.sentences[0].startswith(reason)
+        assert banner(found).lacking == ""
+        assert environments(found).reasons == ()
 
 
 def test_left_out_and_remarks(audit: iv.Audit) -> None:
