@@ -174,3 +174,16 @@ def test_the_audit_answers_in_its_verdict_its_page_and_its_file(seed: int, tmp_p
     assert "OOD algorithm" in str(differs)
     same = [iv.audit(None, *rows(seed + draw, 0.0), **options).algorithm for draw in range(3)]
     assert sum("no more than chance does" in text for text in same) >= 2
+
+
+@pytest.mark.parametrize("objective", ["irm", "vrex"])
+def test_a_model_that_says_what_it_was_trained_with_gets_no_advice_on_training(objective: str, seed: int) -> None:
+    X, _, site = rows(seed, 1.0)
+    y = X[:, 0] * np.where(site == "Rome", 2.5, 1.0) + np.random.default_rng(seed).normal(size=1500)
+    options: dict[str, Any] = {"env_name": "site", "n_boot": 99, "criteria": ["influence_index"]}
+    model = iv.InvariantRegressor(objective, penalty=1.0, steps=30).fit(X, y, env=site)
+    found = iv.audit(model, X, y, site, **options)
+    assert found.state == NOT_INVARIANT
+    assert found.algorithm.startswith(f"Trained with {objective}: the sites pull the head apart ")
+    assert found.sentences[-1] == "Next: find out what sets Rome apart; then keep a head per site."
+    assert not re.search("OOD|invariant model|penalty|objective", found.verdict)
