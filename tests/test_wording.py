@@ -49,6 +49,56 @@ def test_changes_carry_their_interval(estimate: Estimate, expected: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("interval", "limit", "expected"),
+    [
+        ((0.2149, 0.6011), math.nan, ("21", "61")),  # away from each other
+        ((-0.0149, -0.0111), math.nan, ("−1.5", "−1.1")),
+        ((0.07, 0.07), math.nan, ("7", "7")),  # 100 × 0.07 is 7.000000000000001
+        ((0.0201, 0.0996), 0.02, ("2.01", "10")),  # 2 would not be over 2
+        ((0.020001, 0.5), 0.02, ("2.0001", "50")),
+        ((0.01, 0.01999), 0.02, ("1", "1.999")),
+        ((0.02, 0.02), 0.02, ("2", "2")),
+        ((0.0699, 0.0701), 0.07, ("6.9", "7.1")),
+        ((0.07004, 0.12), 0.07, ("7.004", "12")),
+        ((0.1, 0.30000001), 0.3, ("10", "31")),
+        ((0.12, 0.2999), 0.3, ("12", "29.99")),
+        ((12.344, 99.001), math.nan, ("1,234", "9,901")),
+        ((-0.000001, 0.000001), math.nan, ("−0.01", "0.01")),
+    ],
+)
+def test_ends_are_rounded_outwards_and_never_over_a_limit(
+    interval: tuple[float, float], limit: float, expected: tuple[str, str]
+) -> None:
+    assert wording.outwards(interval, limit) == expected
+
+
+def test_what_is_shown_lies_on_the_same_side_of_the_limit_and_holds_the_interval(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(500):
+        limit = float(rng.choice([0.02, 0.07, 0.1, 0.3, rng.uniform(0.001, 1)]))
+        interval = sorted((limit + rng.normal(size=2) * 10.0 ** rng.uniform(-6, 1)).tolist())
+        shown = [
+            float(end.replace("−", "-").replace(",", "")) / 100 for end in wording.outwards(tuple(interval), limit)
+        ]
+        assert shown[0] <= interval[0] + 1e-9
+        assert shown[1] >= interval[1] - 1e-9
+        border = float(wording.exactly(limit).removesuffix(" %")) / 100
+        for end, told in zip(interval, shown, strict=True):
+            assert (end > limit, end < limit) == (told > border, told < border), (interval, limit)
+
+
+@pytest.mark.parametrize(
+    ("interval", "known"),
+    [((0.1, 10.0), True), ((0.1, 10.001), False), ((-3.0, 17635.15), False), ((6.0, 11.0), True), ((5.0, 11.0), False)],
+)
+def test_what_may_be_above_a_thousand_per_cent_is_not_bounded(interval: tuple[float, float], known: bool) -> None:
+    """Unless it is known to within a factor of two."""
+    assert wording.bounded(interval) == known
+    assert ("cannot be bounded" in wording.change(0.5, interval)) == (not known)
+    assert ("cannot be bounded" in wording.between(interval)) == (not known)
+
+
+@pytest.mark.parametrize(
     ("p", "draws", "expected"),
     [
         (1 / 1000, 999, "p ≤ 0.001"),

@@ -44,7 +44,13 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class RegretResult(Result):
-    """Shared-head regret; see :func:`invariscope.regret`."""
+    """Shared-head regret; see :func:`invariscope.regret`.
+
+    The intervals of ``per_environment`` are those that a verdict rests on. Their lower ends allow for having looked at
+    all environments: that any of them is above its true regret has a chance of 2.5 % at most. Each upper end is below
+    its own with a chance of 2.5 %. So each interval holds its regret in 95 to 97.5 % of cases, and ``worst_interval``,
+    from the largest lower to the largest upper end, whosever they are, the largest regret in 95 %.
+    """
 
     interval: tuple[float, float]
     pvalue: float
@@ -63,6 +69,12 @@ class RegretResult(Result):
     drivers: NDArray[np.float64] = field(repr=False)
     statistic: float
     null: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def known(self) -> dict[Label, Estimate]:
+        """Environments whose regret could be computed, the largest first."""
+        known = [(label, one) for label, one in self.per_environment.items() if not math.isnan(one.value)]
+        return dict(sorted(known, key=lambda item: -item[1].value))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
@@ -18,6 +18,9 @@ LOSS_NAMES = {
     "hinge": "hinge loss",
     "squared": "squared error",
 }
+#: A share that may be above this (1,000 %), and is not known to within a factor of two, is of no known size.
+UNBOUNDED = 10.0
+NO_BOUND = "cannot be bounded"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -77,6 +80,16 @@ def number(value: float, digits: int = 3) -> str:
     return f"{mantissa:.{digits - 1}f} × 10{str(exponent).translate(_SUPERSCRIPT)}".replace("-", MINUS)
 
 
+def apart(value: float, other: float, digits: int = 3) -> tuple[str, str]:
+    """Two numbers, with as many digits as it takes to tell them apart.
+
+    >>> apart(8.02, 4.69), apart(4.6912, 4.6941)
+    (('8.02', '4.69'), ('4.691', '4.694'))
+    """
+    texts = number(value, digits), number(other, digits)
+    return texts if texts[0] != texts[1] or value == other or digits > 12 else apart(value, other, digits + 1)
+
+
 def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
     """Numbers of one column with the same decimals, so that they can be compared by eye.
 
@@ -117,35 +130,101 @@ def percent(share: float, *, signed: bool = False) -> str:
     return f"{sign}{bare} %"
 
 
+def exactly(share: float) -> str:
+    """A limit as a percentage with all of its digits, so that what is compared with it can be compared by eye.
+
+    >>> exactly(0.02), exactly(0.0234567)
+    ('2 %', '2.34567 %')
+    """
+    return f"{100 * share:.10g} %"
+
+
 def points(share: float) -> str:
     """A percentage without its sign, for cells and intervals.
 
     >>> points(0.6), points(0.0004), points(0.052), points(0.00001)
     ('60', '0.04', '5.2', '0')
     """
-    if not math.isfinite(share):
-        return MISSING
-    value = 100 * share
-    text = f"{value:.1f}"
-    if abs(float(text)) >= 10:
-        return f"{value:,.0f}".replace("-", MINUS)
-    if abs(float(text)) < 1:
-        text = f"{value:.2f}"
-    text = text.rstrip("0").rstrip(".").replace("-", MINUS)
+    return _decimal(100 * share, _decimals(100 * share)) if math.isfinite(share) else MISSING
+
+
+def _decimals(value: float) -> int:
+    """How many decimals a percentage of this size is told with."""
+    size = abs(float(f"{value:.1f}"))
+    return 0 if size >= 10 else 2 if size < 1 else 1
+
+
+def _decimal(value: float, decimals: int) -> str:
+    text = f"{value:,.{decimals}f}"
+    text = (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", MINUS)
     return "0" if text == f"{MINUS}0" else text
 
 
-def change(value: float, interval: tuple[float, float] = (math.nan, math.nan)) -> str:
-    """A relative change with its 95 % interval.
+def bounded(interval: tuple[float, float]) -> bool:
+    """Whether an interval of a share says how large it may be.
+
+    >>> bounded((0.02, 0.6)), bounded((0.017, 40.93)), bounded((48.0, 52.0))
+    (True, False, True)
+    """
+    low, high = interval
+    return not high > max(UNBOUNDED, 2 * low)
+
+
+def outwards(interval: tuple[float, float], limit: float = math.nan) -> tuple[str, str]:
+    """Both ends as percentages without their sign, rounded away from each other.
+
+    Where that would bring an end to a ``limit``, or over it, it keeps more digits: what an end says about the limit can
+    be read from what is shown.
+
+    >>> outwards((0.2149, 0.6011)), outwards((0.0201, 0.0996), 0.02), outwards((-0.003, 0.0199), 0.02)
+    (('21', '61'), ('2.01', '10'), ('−0.3', '1.99'))
+    """
+    low, high = interval
+    border = round(100 * limit, 10)  # as it is printed
+    return _outwards(100 * low, math.floor, border), _outwards(100 * high, math.ceil, border)
+
+
+def _outwards(value: float, rounded: Callable[[float], int], limit: float) -> str:
+    decimals = _decimals(value)
+    inwards = 1e-9 if rounded is math.floor else -1e-9  # 7.000000000000001 is 7
+    while True:
+        scaled = value * 10**decimals
+        end = rounded(scaled + inwards * max(1.0, abs(scaled))) / 10**decimals
+        crosses = (end > limit) != (value > limit) or (end < limit) != (value < limit)
+        if not crosses or math.isnan(limit) or decimals >= 10:
+            return _decimal(end, decimals)
+        decimals += 1
+
+
+def change(value: float, interval: tuple[float, float] = (math.nan, math.nan), limit: float = math.nan) -> str:
+    """A relative change with its 95 % interval, whose ends are rounded outwards and not over the ``limit``.
 
     >>> change(0.38, (0.21, 0.6)), change(0.021, (-0.003, 0.052)), change(0.05)
     ('+38 % (21 … 60)', '+2.1 % (−0.3 … 5.2)', '+5 %')
+    >>> change(0.38, (0.017, 40.93)), change(0.38, (-0.2, 40.93))
+    ('+38 % (at least 1.7, cannot be bounded)', '+38 % (cannot be bounded)')
     """
-    low, high = interval
     text = percent(value, signed=True)
-    if text == MISSING or not (math.isfinite(low) and math.isfinite(high)):
+    if text == MISSING or not all(map(math.isfinite, interval)):
         return text
-    return f"{text} ({points(low)} … {points(high)})"
+    low, high = outwards(interval, limit)
+    if not bounded(interval):
+        return f"{text} (at least {low}, {NO_BOUND})" if interval[0] > 0 else f"{text} ({NO_BOUND})"
+    return f"{text} ({low} … {high})"
+
+
+def between(interval: tuple[float, float], limit: float = math.nan, to: str = "–") -> str:
+    """The same interval inside a sentence, or ("" where there is none) by itself.
+
+    >>> between((0.21, 0.6)), between((-0.003, 0.052)), between((0.017, 40.93)), between((-0.2, 40.93))
+    ('21–60 %', '−0.3 … 5.2 %', 'at least 1.7 %, cannot be bounded', 'cannot be bounded')
+    """
+    if not all(map(math.isfinite, interval)):
+        return ""
+    low, high = outwards(interval, limit)
+    if not bounded(interval):
+        return f"at least {low} %, {NO_BOUND}" if interval[0] > 0 else NO_BOUND
+    return f"{low} … {high} %" if low.startswith(MINUS) else f"{low}{to}{high} %"
 
 
 def pvalue(p: float, draws: int | None = None) -> str:

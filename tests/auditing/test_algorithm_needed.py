@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from invariscope.auditing.algorithm_needed import (
     USE_ONE,
     algorithm_needed,
     answer_of,
+    index_words,
+    shuffled_bound,
 )
 from invariscope.auditing.verdict import CANNOT_TELL, INVARIANT, NEGLIGIBLE, NOT_INVARIANT, STATES, UNINFORMATIVE
 from invariscope.results import InfluenceResult
@@ -39,14 +42,40 @@ def influence(value: float, shuffled: np.ndarray = SHUFFLED) -> InfluenceResult:
     )
 
 
-@pytest.mark.parametrize("state", [NOT_INVARIANT, CANNOT_TELL])
-def test_far_above_the_shuffles_an_algorithm_is_worth_trying(state: str) -> None:
-    assert answer_of(influence(1.0), state) == USE_ONE
-    told = algorithm_needed(influence(1.0), state, env_name="hospital")
+def test_far_above_the_shuffles_an_algorithm_is_worth_trying() -> None:
+    assert answer_of(influence(1.0), NOT_INVARIANT) == USE_ONE
+    told = algorithm_needed(influence(1.0), NOT_INVARIANT, env_name="hospital")
     assert told == (
         "An OOD algorithm is worth trying: the hospitals pull the head apart far more than chance does "
-        "(V 1.00, −3.48 … −2.52 for shuffled rows; p ≤ 0.005)."
+        "(V 1.00, up to −2.54 for shuffled rows (95 %); p ≤ 0.005)."
     )
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.5])
+@pytest.mark.parametrize("draws", [99, 199, 999])
+def test_the_index_is_above_what_is_told_of_its_shuffles_just_where_p_is_below_alpha(draws: int, alpha: float) -> None:
+    """Also in the digits that are shown, and for every place among the shuffles."""
+    shuffled = np.random.default_rng(draws).normal(4.0, 0.001, draws)
+    for value in np.sort(shuffled)[-draws // 2 :] + 1e-9:
+        found = influence(float(value), shuffled)
+        told, bound = index_words(found, alpha)
+        number = bound.removeprefix("up to ").partition(" ")[0]
+        if draws * alpha >= 1:
+            assert (float(told) > float(number)) == (found.pvalue < alpha), (told, bound, found.pvalue)
+        assert bound.endswith(f" for shuffled rows ({100 - 100 * alpha:.0f} %)")
+
+
+def test_too_few_shuffles_for_the_level_are_told_by_the_largest() -> None:
+    shuffled = np.linspace(1.0, 2.0, 15)
+    assert shuffled_bound(influence(3.0, shuffled)) == 2.0
+    assert influence(3.0, shuffled).pvalue > 0.05
+
+
+def test_by_exact_arithmetic() -> None:
+    """Of 39 shuffles p < 0.05 needs none at or above V: (1 + 1) / 40 is not below 0.05."""
+    shuffled = np.arange(1.0, 40.0)
+    assert shuffled_bound(influence(50.0, shuffled)) == 39.0
+    assert shuffled_bound(influence(50.0, np.arange(1.0, 100.0))) == 96.0  # 4 of 99 at or above: (1 + 4) / 100
 
 
 def test_just_above_most_shuffles_is_not_called_far() -> None:
@@ -87,18 +116,38 @@ def test_an_uninformative_representation_gets_no_advice_on_algorithms() -> None:
 
 
 def test_a_model_of_another_objective_is_told_whether_that_worked() -> None:
+    numbers = "(V 1.00, up to −2.54 for shuffled rows (95 %); p ≤ 0.005)"
     told = algorithm_needed(influence(1.0), NOT_INVARIANT, trained_by="vrex")
-    assert told.startswith("Trained with vrex, the environments pull the head apart far more")
-    assert told.endswith("try a larger penalty or another objective.")
-    told = algorithm_needed(influence(-3.0), INVARIANT, trained_by="irm")
-    assert told.startswith("No OOD algorithm beyond irm is called for")
+    assert told == f"Trained with vrex: the environments pull the head apart far more than chance does {numbers}."
+    told = algorithm_needed(influence(1.0), NEGLIGIBLE, trained_by="vrex")
+    assert told.endswith(f"than chance does {numbers}, but sharing it costs under 2 %.")
+    told = algorithm_needed(influence(-3.0), INVARIANT, trained_by="irm", env_name="site")
+    assert told == (
+        "Trained with irm: the sites pull the head apart no more than chance does "
+        "(V −3.00, up to −2.54 for shuffled rows (95 %); p = 0.51); collect more sites."
+    )
 
 
-def test_rows_that_do_not_settle_the_regret_do_not_settle_this_either() -> None:
-    assert answer_of(influence(-3.0), CANNOT_TELL) == OPEN
-    told = algorithm_needed(influence(-3.0), CANNOT_TELL, env_name="site")
-    assert "is open too" in told
-    assert "collect" not in told
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("value", [1.0, -2.52, -3.0])
+def test_a_model_trained_for_unseen_environments_gets_no_advice_on_algorithms(state: str, value: float) -> None:
+    told = algorithm_needed(influence(value), state, trained_by="irm")
+    assert not re.search("OOD|penalty|objective|try", told)
+
+
+@pytest.mark.parametrize(
+    ("value", "far", "p", "rest"),
+    [
+        (1.0, "far more", "p ≤ 0.005", "what that costs is not settled"),
+        (-3.0, "no more", "p = 0.51", "these rows may not show it"),
+    ],
+)
+def test_rows_that_do_not_settle_the_regret_do_not_settle_this(value: float, far: str, p: str, rest: str) -> None:
+    assert answer_of(influence(value), CANNOT_TELL) == OPEN
+    sentence = algorithm_needed(influence(value), CANNOT_TELL, env_name="site")
+    numbers = f"(V {'−' if value < 0 else ''}{abs(value):.2f}, up to −2.54 for shuffled rows (95 %); {p})"
+    assert sentence == f"The sites pull the head apart {far} than chance does {numbers}; {rest}."
+    assert "OOD" not in sentence
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -125,3 +174,16 @@ def test_the_audit_answers_in_its_verdict_its_page_and_its_file(seed: int, tmp_p
     assert "OOD algorithm" in str(differs)
     same = [iv.audit(None, *rows(seed + draw, 0.0), **options).algorithm for draw in range(3)]
     assert sum("no more than chance does" in text for text in same) >= 2
+
+
+@pytest.mark.parametrize("objective", ["irm", "vrex"])
+def test_a_model_that_says_what_it_was_trained_with_gets_no_advice_on_training(objective: str, seed: int) -> None:
+    X, _, site = rows(seed, 1.0)
+    y = X[:, 0] * np.where(site == "Rome", 2.5, 1.0) + np.random.default_rng(seed).normal(size=1500)
+    options: dict[str, Any] = {"env_name": "site", "n_boot": 99, "criteria": ["influence_index"]}
+    model = iv.InvariantRegressor(objective, penalty=1.0, steps=30).fit(X, y, env=site)
+    found = iv.audit(model, X, y, site, **options)
+    assert found.state == NOT_INVARIANT
+    assert found.algorithm.startswith(f"Trained with {objective}: the sites pull the head apart ")
+    assert found.sentences[-1] == "Next: find out what sets Rome apart; then keep a head per site."
+    assert not re.search("OOD|invariant model|penalty|objective", found.verdict)

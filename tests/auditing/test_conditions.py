@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import invariscope as iv
 from invariscope.auditing.conditions import Condition, met, parse
 from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError
+from invariscope.results import Estimate
 
 
 @pytest.mark.parametrize(
@@ -92,3 +95,38 @@ def test_what_was_left_out_cannot_be_judged(text: str, seed: int) -> None:
         met(parse([text], 99)[0], found)
     assert met(parse(["risk_variance>=0"], 99)[0], found) is not None
     assert met(parse(["verdict=cannot-tell-yet"], 99)[0], found) is not None
+
+
+def test_the_regret_that_is_judged_is_the_largest_and_not_the_mean(seed: int) -> None:
+    """A gate between the two: only the largest is above it. Its lower end is that of whoever is surest."""
+    rng = np.random.default_rng(seed)
+    env = np.repeat(["a", "b", "c", "d"], [300, 200, 400, 100])
+    X = rng.normal(size=(1000, 1))
+    y = X[:, 0] * np.where(env == "d", 2.0, 1.0) + rng.normal(size=1000)
+    found = iv.audit(None, X, y, env, n_boot=99, criteria=[])
+    regret = found["regret"]
+    values = [estimate.value for estimate in regret.per_environment.values()]
+    largest, mean = max(values), float(np.mean(values))
+    assert regret.value == pytest.approx(mean)
+    assert largest > 2 * mean > 0
+    between = (largest + mean) / 2
+    above, below = parse([f"regret>{between}", f"regret<{between}"], 99)
+    assert met(above, found) == f"the largest regret, in d, is {largest:.4g}"
+    assert met(below, found) is None
+    assert met(parse([f"regret>{largest * 1.001}"], 99)[0], found) is None
+    low = max(estimate.interval[0] for estimate in regret.per_environment.values())
+    assert met(parse([f"regret-low>{low - 0.001}"], 99)[0], found) == (
+        f"the lower end of the largest regret, in d, is {low:.4g}"
+    )
+
+
+def test_the_lower_end_is_told_with_the_environment_it_belongs_to(seed: int) -> None:
+    """The largest regret may be vague: the lower end of the largest is then another's."""
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(120, 1)), np.repeat(["tiny", "large"], 60)
+    found = iv.audit(None, X, X[:, 0] + rng.normal(size=120), env, n_boot=99, criteria=[])
+    estimates = {"tiny": Estimate(0.31, (0.01, 0.9)), "large": Estimate(0.25, (0.23, 0.27))}
+    changes = {"per_environment": estimates, "worst": "tiny", "worst_interval": (0.23, 0.9)}
+    found = dataclasses.replace(found, results={"regret": dataclasses.replace(found["regret"], **changes)})
+    assert met(parse(["regret>0.3"], 99)[0], found) == "the largest regret, in tiny, is 0.31"
+    assert met(parse(["regret-low>0.2"], 99)[0], found) == "the lower end of the largest regret, in large, is 0.23"

@@ -171,13 +171,23 @@ def test_page_stands_without_results(audit: iv.Audit, missing: list[str]) -> Non
 @pytest.mark.usefixtures("without_drawing")
 def test_without_a_regret_the_losses_are_those_of_the_model(audit: iv.Audit) -> None:
     text = html.render(without(audit, "regret", reason="Bern has 3 rows."))
-    assert re.findall(r'<th scope="col" class="number other">(.*?)</th>', text) == ["rows", "model&#x27;s loss", "ECE"]
+    assert re.findall(r'<th scope="col" class="number other">(.*?)</th>', text) == ["rows", "model loss", "ECE"]
     banner = text[text.index('<div class="banner') : text.index("<section>")]
     assert "Shared-head regret was left out: Bern has 3 rows." in banner
     assert '<dl class="facts">' not in banner
     whole = html.render(audit)
     heads = re.findall(r'<th scope="col" class="number other">(.*?)</th>', whole)
-    assert heads == ["rows", "shared head", "own head", "ECE"]
+    assert heads == ["rows", "model loss", "shared head loss", "own head loss", "ECE"]
+
+
+@pytest.mark.usefixtures("without_drawing")
+def test_no_page_tells_a_size_that_nobody_knows(audit: iv.Audit) -> None:
+    wild = [(0.38, 0.021, 40.93), (0.1, -0.05, 17635.15), (0.02, 0.0, 0.05), (0.01, 0.0, 0.03)]
+    text = html.render(with_regrets(audit, wild, interval=(0.01, 4419.02)))
+    assert not re.search(r"1,763,515|4,093|441,902", text)
+    words = assert_safe_and_offline(text).words
+    assert words.count("cannot be bounded") == 5  # banner, finding, two environments, the mean among the criteria
+    assert text.count('<span class="unbounded">') == 2
 
 
 def test_a_page_of_every_kind_of_audit(any_audit: iv.Audit) -> None:
@@ -199,9 +209,9 @@ def test_missing_numbers_show_a_dash_and_the_reason(audit: iv.Audit) -> None:
     changes = {name: lost * getattr(audit["regret"], name) for name in ("own_loss", "shared_loss")}
     notes = ("Hungary: its own head could not be fitted.",)
     page = assert_safe_and_offline(html.render(replaced(audit, "regret", pairs=pairs, notes=notes, **changes)))
-    row = re.search(r"Hungary 294 (\S+) (\S+) (\S+)", page.words)
+    row = re.search(r"Hungary 294 (\S+) (\S+) (\S+) (\S+)", page.words)
     assert row is not None
-    assert row.groups() == ("–", "–", "–")
+    assert row.groups() == ("0.395", "–", "–", "–")  # the model's loss is known
     assert "– Hungary: its own head could not be fitted." in page.words
     assert not re.search(r"\bnan\b", page.words)
 

@@ -261,11 +261,12 @@ Simulations with a known answer, {runs} data sets per line. To repeat them:
 4 between the extremes). "Regret" is the range of the true regrets over the environments, 0 where one head serves all.
 "Bias" is that of the mean regret (± two standard errors); "largest bias" that of the environment where it is largest.
 "Mean covered" and "each covered" say how often the 95 % interval held the truth: that of the mean, and (smallest …
-largest) those of single environments. With {runs} data sets a rate of 95 % has a standard error of {error:.1%}, so
-single entries from {low:.0%} to {high:.0%} cannot be told from 95 %. "Overstated" is how often the lower end of the
-interval for the largest regret lay above it: at most 2.5 % is wanted. "Rejected" is the share of score tests with
-p ≤ 0.05: the size where the regret is 0 (5 % wanted), the power elsewhere. "Heavy tails" is Student's t with 6 degrees
-of freedom; "uneven" noise grows with the first column. Parameters include the intercept; intervals use 999 draws.
+largest) those of single environments, whose lower ends allow for having looked at all of them: 96.7 % is wanted of
+three, 97 % of five. With {runs} data sets a rate of 95 % has a standard error of {error:.1%}, so single entries from
+{low:.0%} to {high:.0%} cannot be told from 95 %. "Overstated" is how often the lower end of the interval for the
+largest regret lay above it: at most 2.5 % is wanted. "Rejected" is the share of score tests with p ≤ 0.05: the size
+where the regret is 0 (5 % wanted), the power elsewhere. "Heavy tails" is Student's t with 6 degrees of freedom;
+"uneven" noise grows with the first column. Parameters include the intercept; intervals use 999 draws.
 """
 REMARKS = "## What stands out"
 COLUMNS = ("task", "rows", "parameters", "regret", "bias", "largest bias", "mean covered", "each covered", "overstated")

@@ -8,7 +8,7 @@ import numpy as np
 
 from invariscope.auditing.verdict import ALPHA, CANNOT_TELL, MARGIN, NOT_INVARIANT, UNINFORMATIVE
 from invariscope.results import InfluenceResult
-from invariscope.wording import number, percent, plural, pvalue, span
+from invariscope.wording import MISSING, apart, exactly, number, plural, pvalue
 
 USE_ONE = "use one"
 COLLECT = "collect environments"
@@ -26,15 +26,35 @@ def answer_of(influence: InfluenceResult, state: str, alpha: float = ALPHA) -> s
 
     A p-value falls with every further row, however small the difference; so where the regret is known to be below the
     margin, an algorithm has little to gain. And few rows show no difference however large it is: where they do not
-    settle the regret, or the regret sees a difference that the index does not, V that equals its shuffles leaves the
-    question open.
+    settle the regret, or the regret sees a difference that the index does not, the question is open.
     """
     if state == UNINFORMATIVE or not len(influence.null) or not math.isfinite(influence.value):
         return ""
-    unsettled = state in (NOT_INVARIANT, CANNOT_TELL)
+    if state == CANNOT_TELL:
+        return OPEN
     if influence.pvalue >= alpha:
-        return OPEN if unsettled else COLLECT
-    return USE_ONE if unsettled else LITTLE_TO_GAIN
+        return OPEN if state == NOT_INVARIANT else COLLECT
+    return USE_ONE if state == NOT_INVARIANT else LITTLE_TO_GAIN
+
+
+def shuffled_bound(influence: InfluenceResult, alpha: float = ALPHA) -> float:
+    """The value that the index must exceed for p < ``alpha``; the largest, where shuffles are too few for that."""
+    shuffled = np.sort(influence.null[~np.isnan(influence.null)])
+    above = math.ceil(round(alpha * (len(shuffled) + 1), 9)) - 1  # p = (1 + those at or above V) / (1 + shuffles)
+    return float(shuffled[-max(above, 1)]) if len(shuffled) else math.nan
+
+
+def index_words(influence: InfluenceResult, alpha: float = ALPHA, rows: str = "for shuffled rows") -> tuple[str, str]:
+    """The index, and how far it goes without a difference, as its p-value has it; "" without shuffles.
+
+    >>> index_words(InfluenceResult(value=8.02, null=np.linspace(3, 5, 999), pvalue=0.001, labels=(), parameters=(),
+    ...     influences=np.empty(0), direction=np.empty(0), eigenvalues=np.empty(0), damping=0.0, rank=0, loss=""))
+    ('8.02', 'up to 4.90 for shuffled rows (95 %)')
+    """
+    value, bound = apart(influence.value, shuffled_bound(influence, alpha))
+    if bound == MISSING:
+        return number(influence.value), ""
+    return value, f"up to {bound} {rows} ({exactly(1 - alpha)})"
 
 
 def algorithm_needed(
@@ -46,42 +66,34 @@ def algorithm_needed(
     env_name: str = "environment",
     trained_by: str = "erm",
 ) -> str:
-    """The answer in one sentence, with V, the middle 95 % of its shuffles and the p-value; "" where there is none.
+    """The answer in one sentence, with V, how far its shuffles go and the p-value; "" where there is none.
 
-    ``trained_by`` is the objective the model was trained with, where that is known. What it cannot tell: whether an
-    algorithm would succeed; only whether there is something for it to remove.
+    ``trained_by`` is the objective the model was trained with, where that is known: to a model that was trained for
+    unseen environments no algorithm is recommended, nor to one of which the rows do not settle whether it needs any.
+    What it cannot tell: whether an algorithm would succeed; only whether there is something for it to remove.
     """
     answer = "" if influence is None else answer_of(influence, state, alpha)
     if influence is None or not answer:
         return ""
-    shuffled = influence.null[np.isfinite(influence.null)]
-    low, high = (float(end) for end in np.quantile(shuffled, [0.025, 0.975]))
-    chance = pvalue(influence.pvalue, len(influence.null))
-    numbers = f"V {number(influence.value)}, {span((low, high))} for shuffled rows; {chance}"
+    value, bound = index_words(influence, alpha)
+    numbers = f"V {value}, {bound}; {pvalue(influence.pvalue, len(influence.null))}"
+    more = influence.pvalue < alpha
+    far = "no more" if not more else "far more" if influence.value > np.nanmax(influence.null) else "more"
     many = plural(env_name)
-    if answer == USE_ONE:
-        far = "far more" if influence.value > float(shuffled.max()) else "more"
-        apart = f"the {many} pull the head apart {far} than chance does ({numbers})"
-        if trained_by != "erm":
-            return f"Trained with {trained_by}, {apart}; try a larger penalty or another objective."
-        return f"An OOD algorithm is worth trying: {apart}."
-    if answer == LITTLE_TO_GAIN:
-        return (
-            f"An OOD algorithm has little to gain: the {many} pull the head apart more than chance does ({numbers}), "
-            f"but sharing it costs under {percent(margin)}."
-        )
-    if answer == OPEN and state == NOT_INVARIANT:
-        return (
+    pull = f"the {many} pull the head apart {far} than chance does ({numbers})"
+    if state == CANNOT_TELL:
+        rest = "what that costs is not settled" if more else "these rows may not show it"
+        return f"{pull[0].upper()}{pull[1:]}; {rest}."
+    little = f", but sharing it costs under {exactly(margin)}" if answer == LITTLE_TO_GAIN else ""
+    if trained_by != "erm":
+        rest = f"; collect more {many}" if answer == COLLECT else little
+        return f"Trained with {trained_by}: {pull}{rest}."
+    return {
+        USE_ONE: f"An OOD algorithm is worth trying: {pull}.",
+        LITTLE_TO_GAIN: f"An OOD algorithm has little to gain: {pull}{little}.",
+        OPEN: (
             f"The influence index alone would not ask for an OOD algorithm ({numbers}); the regret, which looks at "
             "every direction of the head, does."
-        )
-    if answer == OPEN:
-        return (
-            f"Whether an OOD algorithm is needed is open too: the {many} pull the head apart no more than chance does "
-            f"({numbers}), which so few rows may not show."
-        )
-    further = "No OOD algorithm" if trained_by == "erm" else f"No OOD algorithm beyond {trained_by}"
-    return (
-        f"{further} is called for: the {many} pull the head apart no more than chance does ({numbers}); collect more "
-        f"{many} instead."
-    )
+        ),
+        COLLECT: f"No OOD algorithm is called for: {pull}; collect more {many} instead.",
+    }[answer]

@@ -130,6 +130,7 @@ def audit(
             overlap=overlap_in(results),
             learned=subject.learned,
             trained_by=trained_by,
+            weights=material.compared.blocks.width * max(1, len(material.target.classes) - 1),
         )
     return Audit(
         state=verdict.state,

@@ -109,7 +109,8 @@ def _value(condition: Condition, audit: Audit) -> tuple[float, str]:
         case "regret":
             return result.per_environment[result.worst].value, f"the largest regret, in {result.worst},"
         case "regret-low":
-            return result.worst_interval[0], f"the lower end of the largest regret, in {result.worst},"
+            surest = max(result.known, key=lambda label: result.known[label].interval[0], default=result.worst)
+            return result.worst_interval[0], f"the lower end of the largest regret, in {surest},"
         case "p":
             return result.pvalue, "p"
         case "explained":

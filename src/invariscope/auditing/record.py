@@ -86,7 +86,8 @@ class Audit:
     def frame(self) -> pd.DataFrame:
         """One row per environment: ``environment`` (the user's label), ``rows``; ``model_loss``, the mean loss there of
         the model itself, ``shared_head_loss`` of one head fitted for all environments, ``own_head_loss`` of one fitted
-        there; ``regret``, ``regret_low``, ``regret_high``; and, where they are known, ``ece`` and ``overlap``.
+        there; ``regret`` with the interval that the state rests on, ``regret_low`` to ``regret_high``; and, where they
+        are known, ``ece`` and ``overlap``.
 
         Numbers that the audit does not have are NaN; :attr:`left_out` and the notes of the results say why.
         """

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from invariscope import wording
+from invariscope.auditing.algorithm_needed import index_words
 from invariscope.auditing.record import Audit
 from invariscope.report.parts import transport, worst_case
 from invariscope.report.parts.banner import banner, outline
@@ -19,6 +21,8 @@ from invariscope.report.parts.left_out import left_out, title_of
 
 #: Environments shown; the frame has them all.
 ROW_LIMIT = 20
+#: Cells from which on columns stand two blanks apart.
+ROOMY = 98
 STATE_STYLES = {
     "NOT INVARIANT": "bold white on red",
     "INVARIANT": "bold white on green",
@@ -34,7 +38,7 @@ def table(audit: Audit) -> RenderableType:
     """Everything a person needs at a glance, for 80 columns and more. User text is never read as markup."""
     numbers = environments(audit)
     parts: list[RenderableType] = [_top(audit), Text(), *_verdict(audit), Text()]
-    parts += [_environments(audit.data.env_name, numbers), Text(), *_footnotes(audit, numbers.reasons)]
+    parts += [_indented(Environments(audit.data.env_name, numbers)), Text(), *_footnotes(audit, numbers.reasons)]
     return Group(*parts)
 
 
@@ -54,32 +58,44 @@ def _verdict(audit: Audit) -> list[RenderableType]:
     return [_indented(first), *(_indented(Text(sentence)) for sentence in verdict.sentences)]
 
 
-def _environments(env_name: str, numbers: EnvironmentTable) -> RenderableType:
+@dataclass(frozen=True)
+class Environments:
+    """The table of environments, closer together where there is less room."""
+
+    env_name: str
+    numbers: EnvironmentTable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _grid(self.env_name, self.numbers, 2 if options.max_width >= ROOMY else 1)
+
+
+def _grid(env_name: str, numbers: EnvironmentTable, blanks: int) -> Table:
     shown = numbers.rows[:ROW_LIMIT]
     columns = _columns(numbers, shown)
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    # two words stand one above the other, and one word below, so that no column is wider than its numbers
-    above = "\n" if any(" " in title for title in columns) else ""
-    grid.add_column(Text(above + wording.short(env_name, 24)), overflow="fold")
-    for title in columns:
-        head = title.replace(" ", "\n") if " " in title else above + title
+    grid = Table(box=None, pad_edge=False, padding=(0, blanks, 0, 0), header_style="dim")
+    # words stand one above the other, the last one below, so that no column is wider than its numbers
+    lines = max(len(title.split()) for title in columns)
+    grid.add_column(Text("\n" * (lines - 1) + wording.short(env_name, 24)), overflow="fold")
+    for title, cells in columns.items():
+        words = title.split()
+        head = "\n" * (lines - len(words)) + "\n".join(words)
         if title == "overlap":
             grid.add_column(head, overflow="fold", min_width=15)
+        elif any(wording.NO_BOUND in cell.plain for cell in cells):  # what takes words may take lines
+            grid.add_column(head, justify="right", overflow="fold", min_width=15)
         else:
             grid.add_column(head, justify="right", no_wrap=True, overflow="fold")
-    for row, *cells in zip(shown, *columns.values(), strict=True):
-        grid.add_row(_name(row.name), *cells)
+    for row, *texts in zip(shown, *columns.values(), strict=True):
+        grid.add_row(_name(row.name), *texts)
     if len(numbers.rows) > len(shown):
         grid.add_row(Text(f"… and {len(numbers.rows) - len(shown):,} more", style="dim"))
-    return _indented(grid)
+    return grid
 
 
 def _columns(numbers: EnvironmentTable, shown: Sequence[EnvironmentRow]) -> dict[str, list[Text]]:
     columns = {"rows": [Text(f"{row.rows:,}") for row in shown]}
-    if numbers.loss:
-        columns[numbers.loss] = [Text(text) for text in numbers.losses(len(shown))]
+    columns |= {title: [Text(text) for text in losses] for title, losses in numbers.losses(len(shown)).items()}
     if numbers.has_regret:
-        columns["own head"] = [Text(text) for text in wording.aligned([row.own_head_loss for row in shown])]
         columns["regret"] = [Text(row.regret_words, STANDING_STYLES.get(row.standing, "")) for row in shown]
     if numbers.has_calibration:
         columns["ECE"] = [Text(text) for text in wording.aligned([row.ece.value for row in shown], 2)]
@@ -123,9 +139,8 @@ def _published(audit: Audit) -> str:
         known = (f" ({span})" if span else "") + (f" against {against}" if against else "")
         parts.append(f"DRIC {value}{known} (the page says what it can tell)")
     if "influence_index" in audit.results:
-        result = audit.results["influence_index"]
-        against = shuffled(result.null)
-        parts.append(f"V {wording.number(result.value)}" + (f" against {against}" if against else ""))
+        index = index_words(audit.results["influence_index"], audit.settings.alpha, "when shuffled")
+        parts.append(f"V {', '.join(filter(None, index))}")
     return ", ".join(parts)
 
 

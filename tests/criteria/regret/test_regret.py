@@ -18,6 +18,7 @@ from invariscope.datasets.synthetic.linear_sem import linear_sem
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.errors import InputError
 from invariscope.rows.environments import Environments
+from invariscope.rows.resampling import generator
 from invariscope.rows.targets import target_of
 from tests.reference.regret import regret as reference_regret
 
@@ -228,17 +229,30 @@ def test_keys_and_shapes(labels, task, seed):
     assert result.value == pytest.approx(values(result).mean(), rel=1e-12)
     assert result.per_environment[result.worst].value == values(result).max()
     assert result.worst_interval[1] == max(e.interval[1] for e in result.per_environment.values())
-    assert result.worst_interval[0] <= max(e.interval[0] for e in result.per_environment.values())
+    assert result.worst_interval[0] == max(e.interval[0] for e in result.per_environment.values())
+    assert list(result.known) == sorted(labels, key=lambda label: -result.per_environment[label].value)
     plain = json.loads(json.dumps(result.to_dict()))
     assert plain["value"] == result.value
     assert list(plain["per_environment"]) == [str(label) for label in labels]
 
 
-def test_having_looked_for_the_worst_never_narrows_its_interval(seed):
+@pytest.mark.parametrize(("n_boot", "level"), [(999, 0.025 / 4), (99, 0.025 / 4)])
+def test_lower_ends_allow_for_having_looked_at_all_and_upper_ends_need_not(seed, n_boot, level):
+    """At E times the confidence of one environment alone; the largest regret lies between the largest of both."""
     X, y, env = world("regression", (80, 100, 120, 90), 3, seed)
-    for n_boot in (99, 299, 999):
-        result = regret(X, y, env, n_boot=n_boot)
-        assert result.worst_interval[0] <= max(e.interval[0] for e in result.per_environment.values())
+    data = Environments(X, y, env)
+    fit = fit_shared_head(data, target_of(data))
+    draws, scale = draw_excess(fit, max(n_boot, 800), generator(0).spawn(2)[0])
+    result = regret(X, y, env, n_boot=n_boot)
+    for e, label in enumerate(result.labels):
+        single = Draws(draws.linear[:, e], draws.quadratic[:, e])
+        low, high = result.per_environment[label].interval
+        assert low * fit.own_risk[e] == pytest.approx(invert(single, scale[e], fit.excess[e], level)[0], rel=1e-9)
+        alone = invert(single, scale[e], fit.excess[e])
+        assert low * fit.own_risk[e] < alone[0]
+        assert high * fit.own_risk[e] == pytest.approx(alone[1], rel=1e-9)
+    ends = np.array([estimate.interval for estimate in result.per_environment.values()])
+    assert result.worst_interval == tuple(ends.max(axis=0))
 
 
 def test_same_seed_same_answer(seed):
@@ -415,6 +429,26 @@ def test_classes_split_without_any_gap_leave_no_curvature_and_no_trace_of_it(cla
         result = regret(z, y, np.arange(200) % 2, n_boot=99)
         assert sum("separates the classes perfectly" in note for note in result.notes) == 1
         assert math.isnan(result.value)
+
+
+def test_a_loss_that_so_few_rows_cannot_tell_is_not_shown_below_zero():
+    """40 rows for 13 weights: what noise may have added to the shared head's loss is more than all of it."""
+    rng = np.random.default_rng(0)
+    env, y = np.repeat(["a", "b", "c"], 40), np.resize(["no", "yes"], 120)
+    X = rng.normal(size=(120, 12))
+    X[np.arange(120), (y == "yes").astype(int)] += 2.0
+    assert (fit_of(X, y, env).shared_risk < 0).tolist() == [False, True, True]
+    result = regret(X, y, env, n_boot=99)
+    assert result.shared_loss[0] > 0
+    assert np.isnan(result.shared_loss[1:]).all()
+    assert np.isnan(values(result)).all()
+    assert (
+        "No loss of the shared head, and so no regret, for b, c: it cannot be told with so few rows (down to 40) for "
+        "the 13 weights of a head." in result.notes
+    )
+    fewer = regret(X[:, 2:4], y, env, n_boot=99)
+    assert np.isfinite(fewer.shared_loss).all()
+    assert not any("cannot be told" in note for note in fewer.notes)
 
 
 def test_separable_classes_have_no_regret_and_say_so(seed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,11 @@ import invariscope as iv
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.parts.banner import banner, outline
 from invariscope.report.parts.criteria import criteria
+from invariscope.report.parts.environments import environments
 from invariscope.report.parts.left_out import left_out
 from invariscope.report.parts.provenance import provenance
-from invariscope.results import Result
-from tests.report.audits import replaced, without
+from invariscope.results import Estimate, Result
+from tests.report.audits import replaced, with_regrets, without
 
 
 def test_criteria_as_text(audit: iv.Audit) -> None:
@@ -30,7 +32,7 @@ def test_criteria_as_text(audit: iv.Audit) -> None:
     assert rows["risk_variance"].interval == "0.00343 … 0.00784"
     assert rows["worst_environment_risk"].detail == "worst: Switzerland, 0.581 log-loss (nats)"
     assert rows["irm_penalty"].value == "2.10 × 10⁻⁵"
-    assert rows["influence_index"].detail.endswith(" when shuffled; p ≤ 0.001")
+    assert re.fullmatch(r"up to −2\.\d\d when shuffled \(95 %\); p ≤ 0\.001", rows["influence_index"].detail)
     assert rows["dric"].cannot_tell == CRITERIA["dric"].cannot_tell
     assert rows["worst_case"].detail.startswith("share of wrong rows at half of R, from ")
 
@@ -69,6 +71,25 @@ def test_facts(audit: iv.Audit) -> None:
     assert outline(audit) == "920 rows · 4 environments · 13 features · linear head, log-loss"
 
 
+def test_the_fact_about_the_largest_regret_is_the_one_that_the_state_rests_on(audit: iv.Audit) -> None:
+    vague = with_regrets(audit, [(0.31, 0.017, 0.68), (0.25, 0.23, 0.27), (0.1, 0.0, 0.2), (0.01, 0.0, 0.1)])
+    assert banner(vague).facts[0] == (
+        "largest regret that is surely over the margin, in Hungary; the interval allows for having picked it",
+        "+25 % (23 … 27)",
+    )
+    open_one = with_regrets(audit, [(0.012, 0.008, 0.016), (0.0, -0.04, 0.07), (0.0, 0.0, 0.01), (0.0, 0.0, 0.01)])
+    assert banner(open_one).facts[0] == (
+        "largest regret that may be over the margin, in Hungary; the interval allows for having picked it",
+        "0 % (−4 … 7)",
+    )
+    unbounded = with_regrets(audit, [(0.31, 0.017, 0.68), (0.5, 0.0217, 40.0), (0.1, 0.0, 0.2), (0.01, 0.0, 0.1)])
+    assert banner(unbounded).facts[0][1] == "+50 % (at least 2.1, cannot be bounded)"
+    nothing = replaced(
+        audit, "regret", per_environment={label: Estimate(math.nan) for label in audit.data.labels}, pvalue=math.nan
+    )
+    assert [value for _, value in banner(nothing).facts] == ["p –", "34 %", "2 %"]
+
+
 def test_without_a_regret_the_banner_says_why(audit: iv.Audit) -> None:
     verdict = banner(without(audit, "regret", reason="Bern has 3 rows."))
     assert verdict.facts == ()
@@ -79,6 +100,24 @@ def test_without_a_regret_the_banner_says_why(audit: iv.Audit) -> None:
     assert banner(said).lacking == ""  # the verdict says it already
     unasked = dataclasses.replace(without(audit, "regret"), left_out={})
     assert banner(unasked).lacking == "Shared-head regret was left out: it was not asked for."
+
+
+def test_a_reason_that_the_verdict_gives_is_neither_in_the_banner_nor_under_the_table() -> None:
+    """Real reasons: too few rows (of a name with dots in it), a class that never occurs, too many columns."""
+    rng = np.random.default_rng(0)
+    X, two = rng.normal(size=(120, 4)), np.repeat(["a", "b"], 60)
+    few = np.where(np.arange(120) < 8, "St. Gallen. East", "b")
+    one_class = np.where((two == "a") & (rng.uniform(size=120) > 0.5), "yes", "no")
+    for table, y, env, reason in (
+        (X, X[:, 0], few, 'Environment "St. Gallen. East" has 8 rows, but a head'),
+        (X, one_class, two, 'Class "yes" of target "target" never occurs'),
+        (rng.normal(size=(120, 90)), X[:, 0], two, 'Environment "a" has 60 rows (too few also: b), but a head'),
+    ):
+        found = iv.audit(None, table, y, env, n_boot=99, criteria=["regret", "risk_variance"])
+        assert found.state == "CANNOT TELL YET"
+        assert found.sentences[0].startswith(reason)
+        assert banner(found).lacking == ""
+        assert environments(found).reasons == ()
 
 
 def test_left_out_and_remarks(audit: iv.Audit) -> None:

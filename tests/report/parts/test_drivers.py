@@ -5,7 +5,7 @@ import pytest
 
 import invariscope as iv
 from invariscope import wording
-from invariscope.auditing.verdict import driving_columns
+from invariscope.auditing.advice import driving_columns
 from invariscope.criteria.regret.regret import LEVEL
 from invariscope.report.parts.drivers import Drivers, drivers
 from tests.report.audits import audited, replaced, with_regrets, without

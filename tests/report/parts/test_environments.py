@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import invariscope as iv
+from invariscope.criteria.regret.inference import Draws, draw_excess, invert
+from invariscope.criteria.regret.shared_head import fit_shared_head
 from invariscope.report.parts.environments import environment_rows, environments, standing
 from invariscope.results import Estimate
+from invariscope.rows.resampling import generator
+from invariscope.rows.targets import target_of
 from tests.report.audits import HOSPITALS, audited, replaced, with_regrets, without
 
 LOSSES = ["model_loss", "shared_head_loss", "own_head_loss"]
@@ -112,15 +116,20 @@ def test_worst_come_first_and_unknown_last(audit: iv.Audit) -> None:
     assert names == ["Switzerland", "Cleveland", "VA Long Beach", "Hungary"]
 
 
-def test_the_first_losses_are_called_what_they_are(audit: iv.Audit) -> None:
-    table = environments(audit)
-    assert table.loss == "shared head"
-    assert table.losses(1) == ["0.581"]  # Switzerland, of the shared head
+def test_losses_are_called_by_whose_they_are_and_by_the_names_of_the_frame(audit: iv.Audit) -> None:
     risks = {label: Estimate(0.1 * (k + 1)) for k, label in enumerate(HOSPITALS)}
-    table = environments(without(replaced(audit, "worst_environment_risk", per_environment=risks), "regret"))
-    assert table.loss == "model's loss"
-    assert table.losses(4) == ["0.100", "0.200", "0.300", "0.400"]
-    assert environments(without(audit, "regret", "worst_environment_risk", "risk_variance")).loss == ""
+    audit = replaced(audit, "worst_environment_risk", per_environment=risks)
+    table, frame = environments(audit), audit.frame()
+    assert [title.replace(" ", "_") for title in table.losses(1)] == LOSSES
+    first = {"model loss": ["0.300"], "shared head loss": ["0.581"], "own head loss": ["0.421"]}
+    assert table.losses(1) == first  # Switzerland, the worst
+    assert [float(cells[0]) for cells in first.values()] == pytest.approx(frame.loc[2, LOSSES].tolist(), abs=5e-4)
+    table = environments(without(audit, "regret"))
+    assert table.losses(4) == {"model loss": ["0.100", "0.200", "0.300", "0.400"]}
+    assert environments(without(audit, "regret", "worst_environment_risk", "risk_variance")).losses(4) == {}
+    assert list(environments(without(audit, "worst_environment_risk", "risk_variance")).losses(1)) == [
+        *("shared head loss", "own head loss"),
+    ]
 
 
 # --- sentences --------------------------------------------------------------------------------------------------
@@ -139,10 +148,38 @@ def test_finding(regrets: list[tuple[float, ...]], expected: str) -> None:
 
 
 def test_finding_allows_for_having_looked_at_all() -> None:
-    """One environment's own interval is over the margin, but that of the largest regret is not."""
-    audit = with_regrets(audited(), [(0.05, 0.021, 0.09), (0, -0.01, 0.01)], worst_interval=(0.012, 0.09))
-    expected = "1 of 2 environments (a) could lose more than 2 % by sharing one head: still open"
-    assert environments(audit).finding == expected
+    """By itself the first environment would be over the margin; as the worst of six it is not."""
+    rng = np.random.default_rng(0)
+    env, X = np.repeat(np.arange(6), 80), rng.normal(size=(480, 1))
+    y = X[:, 0] * (1 + 0.45 * (env == 0)) + rng.normal(size=480)
+    data = iv.Environments(X, y, env)
+    fit = fit_shared_head(data, target_of(data))
+    draws, scale = draw_excess(fit, 1200, generator(0).spawn(2)[0])
+    alone = invert(Draws(draws.linear[:, 0], draws.quadratic[:, 0]), scale[0], fit.excess[0])[0] / fit.own_risk[0]
+    audit = iv.audit(None, X, y, env, criteria=[], n_boot=199)
+    shown = audit["regret"].per_environment[0].interval[0]
+    assert alone > 0.02 > shown == audit["regret"].worst_interval[0]
+    assert audit.state == "CANNOT TELL YET"
+    assert environments(audit).finding == (
+        "6 of 6 environments could lose more than 2 % by sharing one head: still open"
+    )
+
+
+def test_a_name_that_ends_in_a_number_is_told_from_the_number_that_follows() -> None:
+    audit = with_regrets(audited(("agreement 30 %", "b")), [(0.38, 0.21, 0.6), (0, -0.01, 0.01)])
+    assert environments(audit).finding == 'Sharing one head costs "agreement 30 %" 38 % more loss (21 … 60 %)'
+
+
+def test_a_regret_of_no_known_size_is_said_to_have_no_bound() -> None:
+    audit = with_regrets(audited(), [(0.38, 0.021, 40.93), (0.1, -0.05, 17635.15)])
+    table = environments(audit)
+    assert table.finding == "Sharing one head costs a 38 % more loss (at least 2.1 %, cannot be bounded)"
+    assert [row.regret_words for row in table.rows] == [
+        "+38 % (at least 2.1, cannot be bounded)",
+        "+10 % (cannot be bounded)",
+    ]
+    assert audit.frame()["regret_high"].tolist() == [40.93, 17635.15]  # numbers stay numbers
+    assert audit.to_dict()["results"]["regret"]["per_environment"]["a"]["interval"] == [0.021, 40.93]
 
 
 def test_reasons_are_given_only_for_missing_numbers(audit: iv.Audit) -> None:

@@ -81,10 +81,11 @@ def regret(
     -------
     RegretResult
         ``value`` is the mean over environments with its 95 % ``interval``; ``per_environment`` maps labels to
-        estimates; ``worst_interval`` bounds the largest regret, adjusted for having looked for it; ``explained`` is the
-        share of the target's variance (or log-loss) the shared head removes on rows it has not seen, and
-        ``explained_own`` what own heads remove of that within environments; ``pairs[a, b]`` is the extra loss in a if
-        the head of b served it; ``drivers[e, j]`` the part of regret_e carried by ``columns[j]``.
+        estimates, whose lower ends allow for having looked at all of them; ``worst_interval`` bounds the largest
+        regret, from the largest of their lower ends to the largest of their upper ends; ``explained`` is the share of
+        the target's variance (or log-loss) the shared head removes on rows it has not seen, and ``explained_own`` what
+        own heads remove of that within environments; ``pairs[a, b]`` is the extra loss in a if the head of b served
+        it; ``drivers[e, j]`` the part of regret_e carried by ``columns[j]``.
 
     What it cannot tell: how an environment outside the data behaves, whether a richer head would serve all, and
     whether the representation predicts anything (see ``explained``).
@@ -112,7 +113,8 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
     if target.task == "regression":
         moments_of(data, target, folds)  # one pass now serves every head below, whole or with a fold left out
     fit = fit_shared_head(data, target)
-    usable, own_risk = fit.usable, fit.own_risk
+    told = fit.shared_risk > 0  # few rows per weight: noise may take more off the loss than there is
+    usable, own_risk = fit.usable & told, fit.own_risk
     excess = fit.excess
     value = np.where(usable, excess / fit.divisor, np.where(fit.boundless, math.inf, math.nan))
 
@@ -137,7 +139,7 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
         labels=data.labels,
         columns=(*data.columns, LEVEL),
         rows=data.rows,
-        shared_loss=reported * fit.shared_risk,
+        shared_loss=reported * np.where(told, fit.shared_risk, np.nan),
         own_loss=reported * own_risk,
         pairs=_pairs(data, target, fit),
         drivers=_drivers(fit, data.blocks.width),
@@ -170,35 +172,35 @@ def _estimates(
 ) -> tuple[dict[Any, Estimate], Any, tuple[float, float]]:
     """Every environment's regret, which is worst, and an interval for the largest of them.
 
-    The largest regret is above each environment's lower end; having looked at E of them, the lower end is taken at
-    level α / 2E. It is below the largest upper end, for which no adjustment is needed.
+    The largest regret is above each environment's lower end; having looked at E of them, lower ends are taken at level
+    α / 2E. It is below the largest upper end, for which no adjustment is needed.
     """
     count = len(draws.linear)
     strict = min(0.025, max(0.025 / len(data), 5 / (count + 1)))
-    low, per_environment = [], {}
-    for e, label in enumerate(data.labels):
-        if not math.isfinite(value[e]):
-            end = float(value[e]) if count else math.nan
-            per_environment[label] = Estimate(float(value[e]), (end, end))
-            low.append(end)
-            continue
+    ends_known = np.isfinite(value) & bool(count)
+    per_environment = {
+        label: Estimate(float(one), (float(one), float(one)) if count else (math.nan, math.nan))
+        for label, one in zip(data.labels, value, strict=True)
+    }
+    for e in np.flatnonzero(ends_known):
         single = Draws(draws.linear[:, e], draws.quadratic[:, e])
-        ends = np.array(invert(single, scale[e], excess[e])) / own_risk[e]
-        per_environment[label] = Estimate(float(value[e]), (float(ends[0]), float(ends[1])))
-        low.append(invert(single, scale[e], excess[e], strict)[0] / own_risk[e])
+        low = invert(single, scale[e], excess[e], strict)[0] / own_risk[e]
+        high = invert(single, scale[e], excess[e])[1] / own_risk[e]
+        per_environment[data.labels[e]] = Estimate(float(value[e]), (float(low), float(high)))
     if np.isnan(value).all():
         return per_environment, data.labels[0], (math.nan, math.nan)
     worst = data.labels[int(np.nanargmax(value))]
     if not count:
         return per_environment, worst, (math.nan, math.nan)
-    high = max(estimate.interval[1] for estimate in per_environment.values() if not math.isnan(estimate.value))
-    return per_environment, worst, (float(np.nanmax(low)), high)
+    ends = np.array([estimate.interval for estimate in per_environment.values()])
+    low, high = np.nanmax(ends, axis=0)
+    return per_environment, worst, (float(low), float(high))
 
 
 def _mean_over_environments(
     value: Floats, fit: SharedHead, draws: Draws, scale: Floats
 ) -> tuple[float, tuple[float, float]]:
-    usable = fit.usable
+    usable = np.isfinite(value)
     if fit.boundless.any() or not usable.any():
         whole = math.inf if fit.boundless.any() else math.nan
         end = whole if len(draws.linear) else math.nan
@@ -291,6 +293,13 @@ def _notes_on_heads_without_error(data: Environments, target: Target, fit: Share
         notes.append("No p-value: no own head makes an error, so there is no noise to compare differences with.")
     elif not fit.usable.all():
         notes.append(f"The score test judges the others: there is no noise to judge {named(~fit.usable)} by.")
+    lost = (fit.shared_risk <= 0) & (fit.usable | bool(target.classes))  # numbers without noise lose nothing, truly
+    if lost.any():
+        weights = data.blocks.width * max(1, len(target.classes) - 1)
+        notes.append(
+            f"No loss of the shared head, and so no regret, for {named(lost)}: it cannot be told with so few rows "
+            f"(down to {data.rows[lost].min():,.0f}) for the {weights:,} weights of a head."
+        )
     return notes
 
 

@@ -30,6 +30,8 @@ HEAT, TILT, COVER = ("07", "08", HEAT_STEPS), ("09", "0a", GAP_SHADES), ("0b", "
 DASHED, BLANK = -1, -2
 
 Lines = tuple[str, ...]
+#: What a cell may say of two environments whose heads cannot be compared, longest first.
+NO_COMMON_ROWS: list[Lines] = [("no common", "rows"), (wording.MISSING,)]
 Pair = TypeVar("Pair", GapPair, OverlapPair)
 
 
@@ -56,22 +58,22 @@ class Frame:
 
 
 def matrix(data: Disagreement, *, margin: float, narrow: bool = False) -> alt.TopLevelMixin:
-    """Who disagrees with whom."""
+    """Who disagrees with whom; dashed where they have no common rows."""
     steps = heat_steps(margin)
-    cells = [
-        Cell(
-            row=data.names[a],
-            column=data.names[b],
-            step=int(np.searchsorted(steps, value, side="right")) if np.isfinite(value) and a != b else 0,
-            lines=("own" if a == b else cell(value),),
-        )
-        for a, row in enumerate(data.values)
-        for b, value in enumerate(row.tolist())
-    ]
     limit = 96.0 if narrow else 190.0
     label = room_for(data.names, limit)
     side = _side(data.names, NARROW if narrow else MATRIX, label, narrow)
     frame = Frame(label, limit, side, min(side, 38.0))
+    none = NO_COMMON_ROWS[_fitting([NO_COMMON_ROWS], side)]
+
+    def cell_of(a: int, b: int, value: float) -> Cell:
+        row, column = data.names[a], data.names[b]
+        if data.apart[a, b]:
+            return Cell(row, column, DASHED, none, f"{row} and {column} have no common rows")
+        step = int(np.searchsorted(steps, value, side="right")) if np.isfinite(value) and a != b else 0
+        return Cell(row, column, step, ("own" if a == b else cell(value),))
+
+    cells = [cell_of(a, b, value) for a, row in enumerate(data.values) for b, value in enumerate(row.tolist())]
     return _drawn(cells, frame, ("rows of …", "… served by the head of"), HEAT, narrow)
 
 

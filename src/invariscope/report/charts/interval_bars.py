@@ -26,8 +26,15 @@ class Axis:
 
 
 def axis_of(estimates: Sequence[Estimate], margin: float) -> Axis:
-    """An axis with 0, the margin and every estimate; a very wide interval is cut so as not to squeeze the rest."""
-    values = [estimate.value for estimate in estimates if math.isfinite(estimate.value)]
+    """An axis with 0, the margin and every estimate; a very wide interval is cut so as not to squeeze the rest.
+
+    So is an estimate that cannot be bounded.
+    """
+    values = [
+        estimate.value if wording.bounded(estimate.interval) else min(estimate.value, wording.UNBOUNDED)
+        for estimate in estimates
+        if math.isfinite(estimate.value)
+    ]
     lows = [estimate.interval[0] for estimate in estimates if math.isfinite(estimate.interval[0])]
     highs = [estimate.interval[1] for estimate in estimates if math.isfinite(estimate.interval[1])]
     top = max([2 * margin, *values])
@@ -68,7 +75,7 @@ def bar(estimate: Estimate, standing: str, axis: Axis, margin: float) -> str:
             marks += f'<svg x="{right:.2f}%" y="15" class="{standing}"><path d="M-1,-5 L6,0 L-1,5 Z"/></svg>'
     if math.isfinite(estimate.value):
         marks += f'<circle class="{standing}" cx="{axis.position(estimate.value):.2f}%" cy="15" r="4.5"/>'
-    label = escaped(wording.change(estimate.value, estimate.interval))
+    label = escaped(wording.change(estimate.value, estimate.interval, margin))
     return f'<svg width="100%" height="30" role="img" aria-label="{label}">{marks}</svg>'
 
 
@@ -83,5 +90,5 @@ def ticks_above(axis: Axis, margin: float) -> str:
     anchor = "start" if place < 30 else "end" if place > 70 else "middle"
     return (
         f'<svg width="100%" height="34" aria-hidden="true">{texts}'
-        f'<text x="{place:.2f}%" y="12" text-anchor="{anchor}">margin {wording.percent(margin)}</text></svg>'
+        f'<text x="{place:.2f}%" y="12" text-anchor="{anchor}">margin {wording.exactly(margin)}</text></svg>'
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
+from invariscope.auditing.verdict import most_affected
 from invariscope.report.markup import Figure, escaped, note
 from invariscope.report.parts.left_out import why_without
+from invariscope.results import Estimate, RegretResult
 
 SYMBOLS = {
     "NOT INVARIANT": "✕",
@@ -57,18 +60,27 @@ def _facts(audit: Audit) -> tuple[tuple[str, str], ...]:
     regret = audit.results.get("regret")
     if regret is None:
         return ()
-    worst = wording.change(regret.per_environment[regret.worst].value, regret.worst_interval)
+    margin = audit.settings.margin
     gain = (
         "of the variance explained by the shared head"
         if audit.data.task == "regression"
         else "of the log-loss of guessing removed by the shared head"
     )
-    return (
-        (f"largest regret, in {wording.short(regret.worst)}; the interval allows for having picked it", worst),
+    facts = [
         ("chance of a difference this large if one head served all", wording.pvalue(regret.pvalue, len(regret.null))),
         (gain, wording.percent(regret.explained)),
-        ("margin: the extra loss that would not matter", wording.percent(audit.settings.margin)),
-    )
+        ("margin: the extra loss that would not matter", wording.exactly(margin)),
+    ]
+    affected = most_affected(regret, margin)
+    return (_largest(*affected[0], regret, margin), *facts) if affected else tuple(facts)
+
+
+def _largest(label: Hashable, first: Estimate, regret: RegretResult, margin: float) -> tuple[str, str]:
+    """The largest regret that the state rests on, with the interval that the table gives it."""
+    surely = "is surely" if first.interval[0] > margin else "may be"
+    which = "largest regret" if label == regret.worst else f"largest regret that {surely} over the margin"
+    what = f"{which}, in {wording.short(label)}; the interval allows for having picked it"
+    return what, wording.change(first.value, first.interval, margin)
 
 
 def markup(audit: Audit, figure: Figure) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.algorithm_needed import index_words
 from invariscope.auditing.record import Audit
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, escaped, section, small, table
@@ -44,21 +45,22 @@ class CriterionRow:
 def criteria(audit: Audit) -> tuple[CriterionRow, ...]:
     """Every criterion that was computed, the regret first."""
     order = sorted(audit.results, key=lambda name: name != "regret")
-    return tuple(_row(name, audit.results[name]) for name in order)
+    return tuple(_row(name, audit.results[name], audit.settings.alpha) for name in order)
 
 
-def _row(name: str, result: Any) -> CriterionRow:
+def _row(name: str, result: Any, alpha: float) -> CriterionRow:
     words = CRITERIA.get(name)
     value, interval = wording.number(result.value), wording.span(getattr(result, "interval", NO_INTERVAL))
     if isinstance(result, RegretResult):  # a share: told in per cent
-        value, _, ends = wording.change(result.value, result.interval).partition(" (")
-        interval = ends and f"{ends.removesuffix(')')} %"
+        value, interval = wording.percent(result.value, signed=True), wording.between(result.interval, to=" … ")
+    elif isinstance(result, InfluenceResult):
+        value, _ = index_words(result, alpha)
     return CriterionRow(
         name=name,
         title=title_of(name),
         value=value,
         interval=interval,
-        detail=_detail(result),
+        detail=_detail(result, alpha),
         better=words.better if words else "",
         tells=words.tells if words else "",
         cannot_tell=words.cannot_tell if words else "",
@@ -66,7 +68,7 @@ def _row(name: str, result: Any) -> CriterionRow:
     )
 
 
-def _detail(result: Any) -> str:
+def _detail(result: Any, alpha: float) -> str:
     """What stands under the value of a criterion."""
     match result:
         case TransportGapResult():
@@ -74,7 +76,8 @@ def _detail(result: Any) -> str:
         case RegretResult():
             return f"mean over environments; score test {wording.pvalue(result.pvalue, len(result.null))}"
         case InfluenceResult():
-            return _joined(shuffled(result.null), wording.pvalue(result.pvalue, len(result.null)))
+            bound = index_words(result, alpha, "when shuffled")[1]
+            return _joined(bound, wording.pvalue(result.pvalue, len(result.null)) if bound else "")
         case DricResult():
             log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
             return _joined(log10, shuffled(result.null))

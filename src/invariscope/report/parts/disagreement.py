@@ -6,15 +6,19 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from invariscope import wording
+from invariscope.auditing.advice import comparable
 from invariscope.auditing.record import Audit
+from invariscope.auditing.verdict import overlap_in
 from invariscope.report.markup import Figure, name_cell, name_head, note, section, table
 from invariscope.rows.arrays import Floats
 
 #: A matrix with more environments than this cannot be read: the most extreme pairs are listed instead.
 MATRIX_LIMIT = 12
 PAIR_LIMIT = 12
+APART_LEGEND = "Dashed: no common rows, so that the head could only guess."
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,15 @@ class Pair:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """``values[a, b]``: extra loss in ``names[a]`` if the head of ``names[b]`` served it; ``extreme`` worst first."""
+    """``values[a, b]``: extra loss in ``names[a]`` if the head of ``names[b]`` served it; ``extreme`` worst first.
+
+    ``apart[a, b]``: the two have no common rows, so that a head of b only extrapolates in a; such pairs count for
+    nothing.
+    """
 
     names: tuple[str, ...]
     values: Floats
+    apart: NDArray[np.bool_]
     extreme: tuple[Pair, ...]
     finding: str
 
@@ -42,20 +51,47 @@ def disagreement(audit: Audit) -> Disagreement | None:
     if regret is None:
         return None
     names = wording.names(regret.labels)
-    flat = np.where(np.eye(len(names), dtype=bool), np.nan, regret.pairs).ravel()
-    order = [int(k) for k in np.argsort(-flat, kind="stable") if math.isfinite(flat[k])]
-    if not order:
+    different = ~np.eye(len(names), dtype=bool) & np.isfinite(regret.pairs)
+    if not different.any():
         return None
+    pairs = comparable(regret, overlap_in(audit.results))
+    flat = pairs.ravel()
+    order = [int(k) for k in np.argsort(-flat, kind="stable") if math.isfinite(flat[k])]
     extreme = tuple(Pair(names[k // len(names)], names[k % len(names)], float(flat[k])) for k in order[:PAIR_LIMIT])
-    worst, margin = extreme[0], audit.settings.margin
-    if regret.pvalue >= audit.settings.alpha:
-        finding = f"Differences between heads are within what chance makes ({wording.pvalue(regret.pvalue)})"
-    elif worst.value <= margin:
-        finding = f"No environment would lose more than {wording.percent(margin)} with the head of another"
-    else:
-        served, head = wording.short(worst.served), wording.short(worst.head)
-        finding = f"Worst match: {served} with the head of {head}, {wording.percent(worst.value, signed=True)} loss"
-    return Disagreement(names, regret.pairs, extreme, finding)
+    return Disagreement(
+        names=names,
+        values=regret.pairs,
+        apart=different & np.isnan(pairs),
+        extreme=extreme,
+        finding=_finding(
+            regret.pvalue, audit.settings.alpha, extreme, audit.settings.margin, (len(order), len(flat) - len(names))
+        ),
+    )
+
+
+def _finding(pvalue: float, alpha: float, extreme: tuple[Pair, ...], margin: float, counts: tuple[int, int]) -> str:
+    if pvalue >= alpha:
+        return f"Differences between heads are within what chance makes ({wording.pvalue(pvalue)})"
+    if not extreme:
+        return "No two environments have rows in common on which their heads could be compared"
+    worst, (compared, of_all) = extreme[0], counts
+    few = f"Only {compared} of {of_all} pairs can be compared; " if 2 * compared < of_all else ""
+    if worst.value <= margin:
+        none = "there, none" if few else "No environment"
+        return f"{few}{none} would lose more than {wording.exactly(margin)} with the head of another"
+    served, head = (wording.quoted(wording.short(name)) for name in (worst.served, worst.head))
+    match = f"orst match: {served} with the head of {head}, {extra_loss(worst.value)} loss"
+    return f"{few}w{match}" if few else f"W{match}"
+
+
+def extra_loss(value: float) -> str:
+    """A share of a head's own loss; above 1,000 % its size says nothing more.
+
+    >>> extra_loss(0.38), extra_loss(65.08)
+    ('+38 %', 'over 1,000 % more')
+    """
+    over = f"over {wording.percent(wording.UNBOUNDED)} more"
+    return over if value > wording.UNBOUNDED else wording.percent(value, signed=True)
 
 
 def markup(audit: Audit, figure: Figure) -> str:
@@ -64,11 +100,14 @@ def markup(audit: Audit, figure: Figure) -> str:
     if numbers is None:
         return ""
     if len(numbers.names) <= MATRIX_LIMIT:
+        caption = (
+            "Read along a row: how much more loss (in %) the rows of that environment would have if another "
+            "environment's head served them, not their own. The stronger the colour, the more; grey: under the margin."
+        )
         body = figure(
             "matrix",
             numbers,
-            "Read along a row: how much more loss (in %) the rows of that environment would have if another "
-            "environment's head served them, not their own. The stronger the colour, the more; grey: under the margin.",
+            f"{caption} {APART_LEGEND}" if numbers.apart.any() else caption,
             margin=audit.settings.margin,
         )
     else:
@@ -77,11 +116,11 @@ def markup(audit: Audit, figure: Figure) -> str:
             '<th scope="col" class="number">extra loss</th>'
         )
         rows = [
-            f"{name_head(pair.served)}{name_cell(pair.head)}"
-            f'<td class="number">{wording.percent(pair.value, signed=True)}</td>'
+            f'{name_head(pair.served)}{name_cell(pair.head)}<td class="number">{extra_loss(pair.value)}</td>'
             for pair in numbers.extreme
         ]
-        total = len(numbers.names) * (len(numbers.names) - 1)
+        total, apart = len(numbers.names) * (len(numbers.names) - 1), int(numbers.apart.sum())
         body = table("pairs", heads, rows) + "\n"
-        body += note(f"The {len(numbers.extreme)} most extreme of {total:,} pairs.")
+        without = f" {apart:,} without common rows are left out." if apart else ""
+        body += note(f"The {len(numbers.extreme)} most extreme of {total:,} pairs.{without}")
     return section("Who disagrees with whom", numbers.finding, body)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.advice import driving_columns
 from invariscope.auditing.record import Audit
-from invariscope.auditing.verdict import driving_columns
 from invariscope.criteria.influence.influence_index import INTERCEPT
 from invariscope.criteria.regret.regret import LEVEL
 from invariscope.report.markup import Figure, escaped, note, section

@@ -28,8 +28,8 @@ class EnvironmentRow:
     """One environment: its rows, the mean loss there of the model itself, of one head fitted for all environments and
     of a head fitted there, and what else is known.
 
-    ``standing`` is "over", "under" or "open" (where the interval of the regret lies against the margin), or "unknown"
-    without one; ``effective`` is the share of its rows that overlap with the others.
+    ``standing`` is "over", "under" or "open" (where the interval of the regret lies against the ``margin``), or
+    "unknown" without one; ``effective`` is the share of its rows that overlap with the others.
     """
 
     label: Hashable
@@ -42,12 +42,17 @@ class EnvironmentRow:
     ece: Estimate
     overlap: str
     effective: float
-    standing: str
+    margin: float
+
+    @property
+    def standing(self) -> str:
+        """Where the interval lies against the margin."""
+        return standing(self.regret, self.margin)
 
     @property
     def regret_words(self) -> str:
         """The regret with its interval: "+38 % (21 … 60)"."""
-        return wording.change(self.regret.value, self.regret.interval)
+        return wording.change(self.regret.value, self.regret.interval, self.margin)
 
     @property
     def effective_rows(self) -> str:
@@ -66,20 +71,22 @@ class EnvironmentRow:
 class EnvironmentTable:
     """All environments, the largest regret first; which columns there are numbers for, and why others are missing.
 
-    ``loss`` is the heading of the first column of losses: that of the shared head or, without a regret, of the model.
+    ``whose`` are the losses there are, by the names of the frame.
     """
 
     rows: tuple[EnvironmentRow, ...]
-    loss: str
+    whose: tuple[str, ...]
     has_regret: bool
     has_calibration: bool
     has_overlap: bool
     finding: str
     reasons: tuple[str, ...]
 
-    def losses(self, count: int) -> list[str]:
-        """What stands under :attr:`loss`, for the first environments."""
-        return wording.aligned([r.shared_head_loss if self.has_regret else r.model_loss for r in self.rows[:count]])
+    def losses(self, count: int) -> dict[str, list[str]]:
+        """Columns of losses of the first environments, by titles that say whose they are; comparable by eye."""
+        shown = self.rows[:count]
+        values = wording.aligned([getattr(row, name) for name in self.whose for row in shown])
+        return {name.replace("_", " "): values[k * len(shown) :][: len(shown)] for k, name in enumerate(self.whose)}
 
 
 def environment_rows(audit: Audit) -> tuple[EnvironmentRow, ...]:
@@ -103,7 +110,7 @@ def environment_rows(audit: Audit) -> tuple[EnvironmentRow, ...]:
             ece=calibration.get(label, NOTHING),
             overlap=verdicts.get(label, ""),
             effective=effective.get(label, math.nan),
-            standing=standing(regrets.get(label, NOTHING), audit.settings.margin),
+            margin=audit.settings.margin,
         )
         for label, name, size in zip(audit.data.labels, wording.names(audit.data.labels), audit.data.sizes, strict=True)
     )
@@ -114,9 +121,10 @@ def environments(audit: Audit) -> EnvironmentTable:
     # environments without a regret last, in their own order
     rows = sorted(environment_rows(audit), key=lambda r: -r.regret.value if math.isfinite(r.regret.value) else math.inf)
     has_regret = "regret" in audit.results
+    whose = ("model_loss",) * bool(_risks(audit)) + ("shared_head_loss", "own_head_loss") * has_regret
     return EnvironmentTable(
         rows=tuple(rows),
-        loss="shared head" if has_regret else "model's loss" if _risks(audit) else "",
+        whose=whose,
         has_regret=has_regret,
         has_calibration="calibration_variance" in audit.results,
         has_overlap=overlap_in(audit.results) is not None,
@@ -169,24 +177,20 @@ def _risks(audit: Audit) -> Mapping[Hashable, Estimate]:
 
 
 def _finding(audit: Audit, rows: Sequence[EnvironmentRow]) -> str:
-    """What the table shows, in one sentence.
-
-    An environment whose own interval is over the margin counts as such only if the interval of the largest regret is
-    over it too: that one allows for having looked at all of them.
-    """
-    margin, regret = audit.settings.margin, audit.results.get("regret")
+    """What the table shows, in one sentence; intervals allow for having looked at all environments."""
+    margin = audit.settings.margin
     known = [row for row in rows if math.isfinite(row.regret.value)]
-    if regret is None or not known:
+    if "regret" not in audit.results or not known:
         return "How each environment fares"
     over = [row for row in known if row.standing == "over"]
     undecided = [row for row in known if row.standing != "under"]
-    limit = wording.percent(margin)
-    if over and regret.worst_interval[0] > margin:
-        if len(over) > 1:
-            return f"{len(over)} of {len(rows)} environments lose more than {limit} by sharing one head"
-        low, high = map(wording.points, over[0].regret.interval)
-        cost = f"{wording.percent(over[0].regret.value)} more loss ({low} … {high} %)"
-        return f"Sharing one head costs {wording.short(over[0].name)} {cost}"
+    limit = wording.exactly(margin)
+    if len(over) > 1:
+        return f"{len(over)} of {len(rows)} environments lose more than {limit} by sharing one head"
+    if over:
+        span = wording.between(over[0].regret.interval, margin, to=" … ")
+        cost = f"{wording.percent(over[0].regret.value)} more loss ({span})"
+        return f"Sharing one head costs {wording.quoted(wording.short(over[0].name))} {cost}"
     if undecided:
         could = "could lose" if len(undecided) > 1 else f"({wording.short(undecided[0].name)}) could lose"
         return f"{len(undecided)} of {len(rows)} environments {could} more than {limit} by sharing one head: still open"
@@ -248,12 +252,10 @@ def _columns(
     environment_table: EnvironmentTable, shown: Sequence[EnvironmentRow], axis: Axis | None, margin: float
 ) -> list[Column]:
     columns = [Column("rows", "number other", [f"{row.rows:,}" for row in shown])]
-    if environment_table.loss:
-        columns.append(Column(environment_table.loss, "number other", environment_table.losses(len(shown))))
+    for title, losses in environment_table.losses(len(shown)).items():
+        columns.append(Column(title, "number other", losses))
     if environment_table.has_regret:
-        own = wording.aligned([row.own_head_loss for row in shown])
-        columns.append(Column("own head", "number other", own))
-        columns.append(Column("regret (95 %)", "number regret", [row.regret_words for row in shown]))
+        columns.append(Column("regret (95 %)", "number regret", [_regret_cell(row) for row in shown]))
     if axis is not None:
         bars = [bar(row.regret, row.standing, axis, margin) for row in shown]
         columns.append(Column("", "bar", bars, ticks_above(axis, margin)))
@@ -267,13 +269,19 @@ def _columns(
     return columns
 
 
+def _regret_cell(row: EnvironmentRow) -> str:
+    """Numbers stand on one line; words may take more."""
+    words = escaped(row.regret_words)
+    return words if wording.bounded(row.regret.interval) else f'<span class="unbounded">{words}</span>'
+
+
 def _captions(environment_table: EnvironmentTable, axis: Axis | None, margin: float) -> str:
     parts = []
     if axis is not None:
         parts.append(
-            "Worst first. Bars: regret with its 95 % interval, on one axis from "
-            f"{wording.percent(axis.low)} to {wording.percent(axis.high)}; dashed line: the margin of "
-            f"{wording.percent(margin)}; an arrow: the interval goes on. "
+            "Worst first. Bars: regret with its 95 % interval, whose lower end allows for having looked at all "
+            f"environments, on one axis from {wording.percent(axis.low)} to {wording.percent(axis.high)}; dashed line: "
+            f"the margin of {wording.exactly(margin)}; an arrow: the interval goes on. "
             "Filled dot: the interval lies wholly over or under the margin; hollow dot: it contains it."
         )
     if environment_table.has_overlap:

@@ -10,10 +10,13 @@ GLOSSARY = {
     "representation": "What the model makes of its inputs before the last step: the numbers its final layer sees.",
     "head": "The last step, from representation to prediction. The shared head serves all environments; "
     "an own head is fitted to one.",
+    "loss": "What predictions miss, per row. The model loss is that of the model's own predictions; shared head loss "
+    "and own head loss are those of linear heads fitted on these rows, for all environments or for one.",
     "regret": "How much more loss an environment has with the shared head than with its own. "
     "Zero everywhere means that one head is enough.",
     "margin": "The regret that would not matter in practice. The verdict compares intervals with it.",
-    "interval": "The 95 % interval: values that the data are compatible with. More rows make it narrower.",
+    "interval": "The 95 % interval: values that the data are compatible with. More rows make it narrower. Lower ends "
+    "of regrets allow for having looked at all environments, so that the state can be read from them.",
     "p-value": "How often chance alone would show a difference this large if there were none. "
     "Small means surely different, not very different.",
     "influence index": "V: how far apart the environments would pull the head if each were given more weight, "

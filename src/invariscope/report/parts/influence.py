@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.algorithm_needed import index_words
 from invariscope.auditing.record import Audit
+from invariscope.auditing.verdict import most_affected
 from invariscope.report.markup import Figure, section
 from invariscope.report.parts.drivers import leading, spoken
 from invariscope.results import InfluenceResult
@@ -18,13 +20,12 @@ from invariscope.rows.arrays import Floats
 @dataclass(frozen=True)
 class Cloud:
     """The influence index against its value for shuffled environments: histogram ``counts`` between ``edges``;
-    ``low`` and ``high`` hold the middle 95 % of the shuffles. ``pull`` says who pulls where."""
+    ``bound`` says how far it goes without a difference, ``pull`` who pulls where."""
 
     value: float
     edges: Floats
     counts: Floats
-    low: float
-    high: float
+    bound: str
     draws: int
     finding: str
     pull: str
@@ -38,28 +39,39 @@ def cloud(audit: Audit) -> Cloud | None:
         return None
     bins = int(np.clip(math.sqrt(len(shuffled)), 8, 30))
     counts, edges = np.histogram(shuffled, bins=bins)
-    low, high = (float(q) for q in np.quantile(shuffled, [0.025, 0.975]))
     more = "more" if result.pvalue < audit.settings.alpha else "no more"
     chance = wording.pvalue(result.pvalue, len(result.null))
     return Cloud(
         value=float(result.value),
         edges=edges.astype(np.float64),
         counts=counts.astype(np.float64),
-        low=low,
-        high=high,
+        bound=index_words(result, audit.settings.alpha, "by chance")[1],
         draws=len(shuffled),
         finding=f"The environments pull the head apart {more} than chance does ({chance})",
-        pull=_pull(result),
+        pull=_pull(result, audit),
     )
 
 
-def _pull(result: InfluenceResult) -> str:
-    """Which environment stands furthest out along the leading direction, and which parameters make it up."""
-    along = (result.influences - result.influences.mean(axis=0)) @ result.direction
-    furthest = wording.names(result.labels)[int(np.argmax(np.abs(along)))]
+def _pull(result: InfluenceResult, audit: Audit) -> str:
+    """Which parameters make up the leading direction, and which environment stands furthest out along it.
+
+    Of two environments, neither does; and what chance makes as large has no direction.
+    """
+    if result.pvalue >= audit.settings.alpha:
+        return ""
     parameters = wording.names(result.parameters)
-    loadings = [spoken(parameters[j]) for j in leading(np.abs(result.direction))]
-    return f"{furthest} stands furthest out; the pull is mostly on {wording.listed(loadings)}."
+    loadings = wording.listed([spoken(parameters[j]) for j in leading(np.abs(result.direction))])
+    if len(result.labels) < 3:
+        return f"The pull is mostly on {loadings}."
+    along = (result.influences - result.influences.mean(axis=0)) @ result.direction
+    furthest = result.labels[int(np.argmax(np.abs(along)))]
+    pull = f"{wording.quoted(furthest)} stands furthest out; the pull is mostly on {loadings}."
+    regret = audit.results.get("regret")
+    affected = [] if regret is None else most_affected(regret, audit.settings.margin)
+    if not affected or affected[0][0] == furthest:
+        return pull
+    worst = wording.quoted(affected[0][0])
+    return f"{pull} Whoever pulls the head furthest need not pay for it: the largest regret is that of {worst}."
 
 
 def markup(audit: Audit, figure: Figure) -> str:
@@ -68,8 +80,8 @@ def markup(audit: Audit, figure: Figure) -> str:
     if numbers is None:
         return ""
     caption = (
-        f"Bars: the index for rows dealt at random into environments of the same sizes, {numbers.draws:,} times "
-        f"(middle 95 %: {wording.span((numbers.low, numbers.high))}). Line: the environments as they are. "
+        f"Bars: the index for rows dealt at random into environments of the same sizes, {numbers.draws:,} "
+        f"times: {numbers.bound}. Line: the environments as they are. "
         f"{numbers.pull}"
-    )
+    ).strip()
     return section("Influence of each environment on the head", numbers.finding, figure("histogram", numbers, caption))

@@ -28,7 +28,7 @@ def provenance(audit: Audit) -> tuple[tuple[str, str], ...]:
         ("density ratios by", _ratio(audit)),
         ("seed", f"{settings.seed}"),
         ("bootstrap and null draws", f"{settings.n_boot:,}"),
-        ("margin", wording.percent(settings.margin)),
+        ("margin", wording.exactly(settings.margin)),
         ("significance level", f"{settings.alpha:g}"),
         ("versions", " · ".join(f"{name} {version}" for name, version in settings.versions.items())),
         ("time taken", wording.duration(settings.seconds)),
