@@ -420,7 +420,7 @@ def test_json_has_no_numbers_that_do_not_exist(seed: int, tmp_path: Path) -> Non
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(seed: int, tmp_path: Path) -> None:
-    with pytest.raises(iv.InputError, match=r'there is no folder .*missing"\. Create it first'):
+    with pytest.raises(iv.InputError, match=r"audit\.json: there is no folder .*missing; make it first$"):
         shown(seed).to_json(tmp_path / "missing" / "audit.json")
     path = shown(seed).to_json(tmp_path / "audit.json")
     before = path.read_bytes()

@@ -366,7 +366,7 @@ def test_failed_write_keeps_the_older_page(audit: iv.Audit, tmp_path: Path, monk
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(iv.InputError, match=r"audit\.html cannot be written: disk full$"):
         audit.to_html(path)
     assert path.read_text() == "older page"
     assert os.listdir(tmp_path) == ["audit.html"]
