@@ -29,7 +29,16 @@ def readable(message: str) -> str:
     """
     words = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: _cut(word[0], LONGEST_WORD), message)
     whole = _cut(words, LONGEST)  # the place stands at the beginning of a sentence, the remedy at its end
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in whole)
+    return printable(whole)
+
+
+def printable(text: object) -> str:
+    """A text on one line that terminals show and do not obey: what is no letter is written as Python would write it.
+
+    >>> print(printable("page\\x1b[31m.html"))
+    page\\x1b[31m.html
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def _cut(text: str, limit: int) -> str:

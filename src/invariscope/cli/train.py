@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from invariscope import wording
-from invariscope.cli.options import ENV, FILE, TARGET, TASK, reading_options
-from invariscope.errors import InputError
+from invariscope.cli.options import ENV, FILE, OUTPUT, TARGET, TASK, reading_options
+from invariscope.errors import InputError, printable
 from invariscope.progress import reporting
 from invariscope.reading import ReadOptions
 from invariscope.reading.read import read_with
@@ -43,7 +43,7 @@ Examples:
 @click.argument("data", type=FILE)
 @TARGET
 @ENV
-@click.option("--out", required=True, type=FILE, metavar="FILE", help="The model: .skops, .safetensors or .onnx.")
+@click.option("--out", required=True, type=OUTPUT, metavar="FILE", help="The model: .skops, .safetensors or .onnx.")
 @click.option(
     "--objective", default="vrex", show_default=True, metavar="NAME",
     help=f"What is minimised: {', '.join(OBJECTIVES)}.",
@@ -106,9 +106,11 @@ def train_command(
     )
     output.write_model(model, out)
     if not quiet:
-        output.console().print(_shown(training, model, chosen, time.perf_counter() - start))
+        shown = output.console(out)
+        shown.print(_shown(training, model, chosen, time.perf_counter() - start))
         # not through the console, which would break a long line where a shell must not
-        click.echo(f"\nModel: {out}\n{_next_step(data, out, options, task)}")
+        next_step = printable(_next_step(data, out, options, task))
+        click.echo(f"\nModel: {printable(out)}\n{next_step}", file=shown.file)
 
 
 def _layers(text: str | None) -> tuple[int, ...]:
