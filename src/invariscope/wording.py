@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import takewhile
 from typing import Any
 
 #: Shown where a number does not exist; the reason stands in the notes.
@@ -235,19 +234,3 @@ def round_up(rows: float) -> int:
     """
     step = 10 ** max(0, math.floor(math.log10(rows)) - 1)
     return int(math.ceil(rows / step) * step)
-
-
-def distinct(texts: Sequence[str], limit: int) -> tuple[str, ...]:
-    """Names of at most ``limit`` letters that can still be told apart: where beginnings agree, the ends are shown.
-
-    >>> distinct(["station 1, north", "station 2, north", "harbour"], 8)
-    ('…1, nor…', '…2, nor…', 'harbour')
-    """
-    shortened = [short(text, limit) for text in texts]
-    for shared in {text for text in shortened if shortened.count(text) > 1}:
-        group = [k for k, text in enumerate(shortened) if text == shared]
-        common = takewhile(lambda letters: len(set(letters)) == 1, zip(*(texts[k] for k in group), strict=False))
-        start = "".join(letters[0] for letters in common).rfind(" ") + 1
-        for k in group if start else ():
-            shortened[k] = short(f"…{texts[k][start:]}", limit)
-    return tuple(shortened)

@@ -1,7 +1,7 @@
 """The command `invariscope`: one file per command, which only reads options, calls the library and prints.
 
-Exit codes: 0 done, 1 a condition of --fail-on was met, 2 an input cannot be used or an output not be written (one sentence
-on stderr says why).
+Exit codes: 0 done, 1 a condition of --fail-on was met, 2 an input cannot be used or an output not be written (one
+sentence on stderr says why).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from invariscope.progress import reporting
 from invariscope.reading import ReadOptions
 from invariscope.reading.read import read_with
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import distinct
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -176,13 +177,13 @@ def _table(training: Training, losses: Mapping[str, Floats]) -> RenderableType:
     for title in ("rows", *losses):
         grid.add_column(title, justify="right", no_wrap=True)
     grid.add_column("", no_wrap=True)
-    names = wording.names(data.labels)
+    names = distinct(wording.names(data.labels), 26)
     cells = [[wording.percent(share) for share in values] if name == "accuracy" else wording.aligned(list(values))
              for name, values in losses.items()]  # fmt: skip
     for code in (*training.trained_on, *training.left_out):
         remark = "not trained on" if code in training.left_out else ""
         numbers = [Text(column[code]) for column in cells]
-        grid.add_row(Text(wording.short(names[code], 26)), Text(f"{data.sizes[code]:,}"), *numbers, Text(remark))
+        grid.add_row(Text(names[code]), Text(f"{data.sizes[code]:,}"), *numbers, Text(remark))
     return grid
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
 from invariscope.report.charts.renderer import RENDERER
+from invariscope.shortening import cells, distinct
 
 
 def _shades(code: str, name: str, shades: str) -> dict[str, tuple[str, str]]:
@@ -38,8 +40,9 @@ COLOURS = {
 INK, MUTED, LINE, OVER, CALM, CLOUD = list(COLOURS)[:6]
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 WIDE, NARROW = 900, 356
-#: Readers' fonts may be wider than the one that a chart is laid out with: by this factor; and room for a letter.
-WIDER, LETTER = 1.2, 7.6
+#: Room for a letter: readers' fonts may be wider than the one that a chart is laid out with. Names are shortened by it
+#: before they are drawn; only one of capitals, which are wider still, may be cut at this many times its room.
+LETTER, GUARD = 7.6, 1.3
 TAG, ATTRIBUTE = re.compile(r"<([\w:]+)([^<>]*?)(/?)>"), re.compile(r' ([\w:-]+)="([^"]*)"')
 
 
@@ -94,6 +97,11 @@ def styled(chart: Any, narrow: bool, *, fit: bool = True) -> alt.TopLevelMixin:
     return styled
 
 
-def room_for(names: tuple[str, ...], limit: float) -> float:
+def fitted(names: Sequence[str], pixels: float) -> tuple[str, ...]:
+    """Names for an axis, shortened to this room so that they stay apart."""
+    return distinct(names, int(pixels / LETTER))
+
+
+def room_for(names: Sequence[str], limit: float) -> float:
     """Pixels for the longest of these names on an axis, at most ``limit``."""
-    return min(limit, LETTER * max(map(len, names)))
+    return min(limit, LETTER * max(map(cells, names)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
-from invariscope.report.markup import Figure, name_cell, name_head, note, section, table
+from invariscope.report.markup import Figure, name_cell, name_head, note, section, short_names, table
 from invariscope.rows.arrays import Floats
 
 #: A matrix with more environments than this cannot be read: the most extreme pairs are listed instead.
@@ -76,8 +76,9 @@ def markup(audit: Audit, figure: Figure) -> str:
             '<th scope="col">rows of</th><th scope="col">served by the head of</th>'
             '<th scope="col" class="number">extra loss</th>'
         )
+        names = short_names(numbers.names)
         rows = [
-            f"{name_head(pair.served)}{name_cell(pair.head)}"
+            f"{name_head(pair.served, names[pair.served])}{name_cell(pair.head, names[pair.head])}"
             f'<td class="number">{wording.percent(pair.value, signed=True)}</td>'
             for pair in numbers.extreme
         ]

@@ -58,7 +58,7 @@ def _pull(result: InfluenceResult) -> str:
     along = (result.influences - result.influences.mean(axis=0)) @ result.direction
     furthest = wording.names(result.labels)[int(np.argmax(np.abs(along)))]
     parameters = wording.names(result.parameters)
-    loadings = [spoken(parameters[j]) for j in leading(np.abs(result.direction))]
+    loadings = spoken([parameters[j] for j in leading(np.abs(result.direction))])
     return f"{furthest} stands furthest out; the pull is mostly on {wording.listed(loadings)}."
 
 
