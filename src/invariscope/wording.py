@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,8 @@ LOSS_NAMES = {
     "hinge": "hinge loss",
     "squared": "squared error",
 }
+#: Where a name can be cut without cutting a word or a number.
+_SEAM = re.compile(r"[^\w.,]+|_")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -30,13 +33,18 @@ def clean(text: Any) -> str:
 
 
 def short(text: Any, limit: int = 40) -> str:
-    """A name that fits into a heading: its beginning and an ellipsis.
+    """A name that fits into a heading: its beginning, an ellipsis, and its last words or numbers if there is room.
 
-    >>> short("a very long name of a hospital", 12)
-    'a very long…'
+    >>> short("a very long name of a hospital", 12), short("age at admission (years) in (70.0, 80.0]", 30)
+    ('a very long…', 'age at admission…70.0, 80.0]')
     """
     line = clean(text)
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    if len(line) <= limit:
+        return line
+    end = line[-(limit // 2) :]
+    seam = _SEAM.search(end, 0, len(end) - 1)  # what tells bins or wards of one name apart stands at their end
+    last = end[seam.end() :] if seam else ""
+    return line[: limit - 1 - len(last)].rstrip(" (") + "…" + last
 
 
 def names(labels: Iterable[Any]) -> tuple[str, ...]:

@@ -236,6 +236,35 @@ def test_outputs_that_cannot_be_are_refused_before_anything_is_computed(name: st
     assert done.stderr.startswith("InputError: --html ")
 
 
+RED = "\x1b[31mRome\x07"
+
+
+def test_orders_to_the_terminal_are_shown_as_escapes(run: Run, hospitals: pd.DataFrame) -> None:
+    given = hospitals.assign(hospital=hospitals["hospital"].replace("Rome", RED)).rename(columns={"age": "age\x1b[2J"})
+    given.to_parquet("\x1b[1m.parquet")
+    options = ("--features", "age\x1b[2J,cholesterol", "--json", "n\x1b[1m.json", "--fail-on", "regret>0")
+    done = run("", *options, data="\x1b[1m.parquet")
+    assert done.exit_code == 1
+    assert done.stdout.endswith("\nNumbers: n\\x1b[1m.json\n")
+    assert re.fullmatch(r"--fail-on regret>0: the largest regret, in .*, is \S+\n", done.stderr)
+    refused = run("--features", "zzz\x1b[2J", data="\x1b[1m.parquet")
+    assert refused.exit_code == 2
+    for text in (done.stdout, done.stderr, refused.stderr):
+        assert [letter for letter in text if not letter.isprintable() and letter != "\n"] == []
+
+
+def test_a_very_long_label_makes_a_short_sentence(run: Run, hospitals: pd.DataFrame) -> None:
+    label = "R" * 1_000_000
+    hospitals.assign(hospital=hospitals["hospital"].replace("Rome", label)).to_parquet("long.parquet")
+    done = run("--features age --drop-env nowhere", data="long.parquet")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        'InputError: there is no hospital "nowhere" (--drop-env): there are Bern <b>, Oslo, RR'
+    )
+    assert len(done.stderr) < 2100
+    assert numbers(run, "--features", "age", "--drop-env", "Oslo", data="long.parquet")["data"]["rows"] == 400
+
+
 LIMITED = """
 import resource, sys
 from invariscope.cli import main

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from invariscope import wording
 from invariscope.shortening import distinct
 
-#: Letters of a name in a table: what two lines of its column hold.
+#: Letters of a name in a table: what three lines of its column hold.
 NAME_LETTERS = 44
 
 

@@ -70,7 +70,7 @@ def _finding(columns: tuple[str, ...], shares: Floats, leaders: list[int]) -> st
         largest = int(np.argmax(shares))
         share = wording.percent(float(shares[largest]))
         return f"No column stands out: the largest, {spoken(columns)[largest]}, carries {share}"
-    names = wording.listed(spoken([columns[j] for j in leaders]))
+    names = wording.listed([spoken(columns)[j] for j in leaders])
     names = names.replace("the", "The", 1) if names.startswith(SPOKEN[LEVEL]) else names
     carry = "carries" if len(leaders) == 1 else "carry"
     return f"{names} {carry} {wording.percent(float(shares[leaders].sum()))} of the extra loss"

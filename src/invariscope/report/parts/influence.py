@@ -57,8 +57,8 @@ def _pull(result: InfluenceResult) -> str:
     """Which environment stands furthest out along the leading direction, and which parameters make it up."""
     along = (result.influences - result.influences.mean(axis=0)) @ result.direction
     furthest = wording.names(result.labels)[int(np.argmax(np.abs(along)))]
-    parameters = wording.names(result.parameters)
-    loadings = spoken([parameters[j] for j in leading(np.abs(result.direction))])
+    parameters = spoken(wording.names(result.parameters))
+    loadings = [parameters[j] for j in leading(np.abs(result.direction))]
     return f"{furthest} stands furthest out; the pull is mostly on {wording.listed(loadings)}."
 
 
