@@ -144,8 +144,12 @@ def test_a_name_taken_away_in_the_moment_it_was_made_is_made_again(
         flock(descriptor, how)
 
     monkeypatch.setattr(files.fcntl, "flock", robbed)
-    write_atomically(path, "new")
-    assert len(taken) == 1
+    with files.appearing(path) as temporary:
+        assert len(taken) == 1
+        assert temporary != taken[0]
+        with temporary.open("r+b") as stream, pytest.raises(BlockingIOError):
+            flock(stream, files.fcntl.LOCK_EX | files.fcntl.LOCK_NB)  # it is held
+        temporary.write_text("new")
     assert (path.read_text(), names_in(tmp_path)) == ("new", ["a"])
 
 
@@ -171,6 +175,19 @@ def test_standard_output_is_written_into_where_it_is_a_file_or_a_link_leads_to_i
         assert out.stat().st_ino == number  # what the shell has opened, not another file of its name
         assert link.is_symlink()
     assert names_in(tmp_path) == ["link", "out"]
+
+
+def test_what_standard_output_cannot_take_is_told_once() -> None:
+    """Nothing is left in a buffer that Python would try to write again when it ends."""
+    code = (
+        WRITE.replace("; write_atomically", "\ntry: write_atomically")
+        + "\nexcept ValueError as error: sys.exit(f'{error}')"
+    )
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", code, "-", "x"]
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "- cannot be written: No space left on device\n")
 
 
 def test_any_open_descriptor_is_written_into(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ KINDS: dict[str, list[str]] = {
     "common beginning and end": [f"{'x' * 200}{k:02d}{'y' * 200}" for k in range(30)],
     "two groups": [f"{side} hospital of the same city, unit {k}" for side in ("north", "south") for k in range(15)],
     "apart in two places": [f"{'a' * 60}{i}{'b' * 60}{k}{'c' * 60}" for i in range(6) for k in range(5)],
+    "one apart early, two late": [f"{'a' * 60}{'b' * 60}1", f"{'a' * 60}{'b' * 60}2", f"{'a' * 60}{'c' * 60}1"],
     "each the beginning of the next": ["z" * k for k in range(1, 60, 2)],
     "paths": [f"/data/hospital/{k:03d}/export/final_version.csv" for k in range(30)],
     "dates": [f"2024-01-{k:02d}T00:00:00+00:00" for k in range(1, 31)],

@@ -205,7 +205,7 @@ def _pour(place: Place, content: bytes) -> None:
         else:
             descriptor = os.open(place.given, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno != errno.ENXIO:
+        if error.errno != errno.ENXIO or not place.given.is_fifo():
             raise
         raise InputError(
             f"{place.given} is a pipe that nobody reads: start its reader first, or name a file"

@@ -297,8 +297,9 @@ def test_a_limit_on_memory_costs_the_page_only(folder: Path) -> None:
 def test_a_full_disk_behind_standard_output_is_told_in_one_sentence(options: list[str]) -> None:
     command = [sys.executable, "-m", "invariscope", "audit", "h.csv", "--target", "days in bed", "--env", "hospital"]
     command += ["--features", "age", "--n-boot", "99", *options]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=120)
     assert done.returncode == 2
     where = "--json -" if options else "standard output"
     assert done.stderr.splitlines()[-1] == f"InputError: {where} cannot be written: No space left on device"

@@ -32,6 +32,7 @@ OBJECTIVES = (
     "mmd", "regret", "transport_gap", "vrex", "wasserstein_matching", "worst_case",
 )  # fmt: skip
 STEPS = click.IntRange(min=1)
+SEED = click.IntRange(min=0, max=2**32 - 1)  # what scikit-learn's random states go to
 EPILOG = """\b
 Examples:
   invariscope train heart.csv --target disease --env hospital --out model.skops
@@ -71,7 +72,7 @@ Examples:
 )  # fmt: skip
 @reading_options()
 @TASK
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same model.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Same seed, same model.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def train_command(
     data: Path,
