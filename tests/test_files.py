@@ -21,7 +21,11 @@ from invariscope import files
 from invariscope.errors import readable
 from invariscope.files import place_of, write_atomically
 
-WRITE = "import sys; from invariscope.files import write_atomically; write_atomically(sys.argv[1], sys.argv[2])"
+#: In a process of its own nothing is renamed: broken code, run by root, would put a plain file in place of a device.
+WRITE = (
+    "import os, sys; os.replace = None; from invariscope.files import write_atomically; "
+    "write_atomically(sys.argv[1], sys.argv[2])"
+)
 #: Writes as usual, but says so just before the new file would take its name, and waits for a line.
 PAUSING = """
 import os, sys
@@ -198,6 +202,13 @@ def test_any_open_descriptor_is_written_into(tmp_path: Path) -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def test_no_test_puts_a_file_in_place_of_a_device(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(AssertionError, match="/dev/of-no-such-name would go"):
+        os.replace(tmp_path / "a", "/dev/of-no-such-name")
+    assert not Path("/dev/of-no-such-name").exists()
 
 
 def test_devices_are_written_into() -> None:
