@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 # pytest-xdist already fills the cores with one process each: threads inside them would only get in each other's way.
 # This must happen before numpy is imported anywhere, since BLAS reads these variables once.
@@ -70,3 +71,16 @@ def data_file(data_dir: Path) -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(autouse=True)
+def _devices_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests write to devices; broken code, run by root, would put a plain file in their place, for everybody."""
+    replace = os.replace
+
+    def guarded(source: Any, target: Any, **options: Any) -> None:
+        name = os.path.abspath(os.fsdecode(target))
+        assert not name.startswith(("/dev/", "/proc/", "/sys/")) or name.startswith("/dev/shm/"), f"{name} would go"
+        replace(source, target, **options)
+
+    monkeypatch.setattr(os, "replace", guarded)

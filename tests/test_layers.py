@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = SOURCE / "invariscope"
 
 #: The hall: files that belong to no room. Those that export what others made stand above every room.
-HALL = {"errors", "results", "wording", "progress", "files"}
+HALL = {"errors", "results", "wording", "shortening", "progress", "files"}
 DOORS = {"__init__", "__main__", "torch"}
 
 #: Each room, and the rooms it may import (and itself, and the hall). No room is to the left of one it imports.

@@ -7,7 +7,7 @@ import io
 import pytest
 import rich.console
 
-from invariscope.progress import receiving
+from invariscope.progress import receiving, reporting
 
 
 def test_nothing_is_shown_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +34,21 @@ def test_bytes_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = last_frame(monkeypatch, (name, 0, 0), (name, 2_500_000, 10_000_000))
     assert name in frame
     assert "2.5 of 10.0 MB" in frame
+
+
+def test_what_a_terminal_would_obey_is_shown_as_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = last_frame(monkeypatch, ("downloading a\x1b]0;title\x07.zip", 5, 10))
+    assert r"downloading a\x1b]0;title\x07.zip" in frame
+
+
+def test_words_are_shown_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    terminal = rich.console.Console(file=screen, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr(rich.console, "Console", lambda stderr: terminal)
+    with reporting(True) as say:
+        say("reading a\x1b]0;title\x07.csv")
+        terminal.file.flush()
+    assert "\x1b]0;" not in screen.getvalue()
 
 
 def test_one_thing_is_shown_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,3 +140,21 @@ def test_names_stay_apart_and_printable() -> None:
     assert wording.names(["a (2)", "a", "a"]) == ("a (2)", "a", "a (3)")
     assert wording.names(["", None, 3]) == ("(blank)", "None", "3")
     assert wording.clean("a\x00b\ud800c\u202ed") == "a b c d"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "age at admission to the hospital (years) in ({}.0, {}.0]",
+        "the university hospital of a long name, ward {} ({})",
+    ],
+)
+def test_a_name_in_a_heading_keeps_what_tells_it_apart(form: str) -> None:
+    texts = {wording.short(form.format(k, k + 1), limit) for limit in (24, 30, 40) for k in range(9)}
+    assert len(texts) == 27
+    assert max(map(len, texts)) <= 40
+
+
+def test_a_long_word_is_cut_at_its_end() -> None:
+    assert wording.short("x" * 300) == "x" * 39 + "…"
+    assert wording.short("ends in a blank and " + "y" * 300) == "ends in a blank and " + "y" * 19 + "…"

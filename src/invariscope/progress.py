@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from invariscope.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
@@ -25,7 +27,7 @@ def reporting(progress: bool | Say) -> Iterator[Say]:
     from rich.text import Text
 
     with console.status("starting") as status:
-        yield lambda words: status.update(Text(words))
+        yield lambda words: status.update(Text(printable(words)))
 
 
 def receiving(progress: bool | Say) -> AbstractContextManager[Show]:
@@ -85,6 +87,7 @@ def _bar(progress: bool | Say, size: Callable[[int, int], str]) -> Iterator[Show
         tasks: dict[str, TaskID] = {}
 
         def draw(words: str, arrived: int, total: int) -> None:
+            words = printable(words)
             if words not in tasks:
                 for earlier in tasks.values():
                     bars.update(earlier, visible=False)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from itertools import takewhile
 from typing import Any
 
 #: Shown where a number does not exist; the reason stands in the notes.
@@ -21,6 +21,8 @@ LOSS_NAMES = {
 #: A share that may be above this (1,000 %), and is not known to within a factor of two, is of no known size.
 UNBOUNDED = 10.0
 NO_BOUND = "cannot be bounded"
+#: Where a name can be cut without cutting a word or a number.
+_SEAM = re.compile(r"[^\w.,]+|_")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -34,13 +36,18 @@ def clean(text: Any) -> str:
 
 
 def short(text: Any, limit: int = 40) -> str:
-    """A name that fits into a heading: its beginning and an ellipsis.
+    """A name that fits into a heading: its beginning, an ellipsis, and its last words or numbers if there is room.
 
-    >>> short("a very long name of a hospital", 12)
-    'a very long…'
+    >>> short("a very long name of a hospital", 12), short("age at admission (years) in (70.0, 80.0]", 30)
+    ('a very long…', 'age at admission…70.0, 80.0]')
     """
     line = clean(text)
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    if len(line) <= limit:
+        return line
+    end = line[-(limit // 2) :]
+    seam = _SEAM.search(end, 0, len(end) - 1)  # what tells bins or wards of one name apart stands at their end
+    last = end[seam.end() :] if seam else ""
+    return line[: limit - 1 - len(last)].rstrip(" (") + "…" + last
 
 
 def names(labels: Iterable[Any]) -> tuple[str, ...]:
@@ -314,19 +321,3 @@ def round_up(rows: float) -> int:
     """
     step = 10 ** max(0, math.floor(math.log10(rows)) - 1)
     return int(math.ceil(rows / step) * step)
-
-
-def distinct(texts: Sequence[str], limit: int) -> tuple[str, ...]:
-    """Names of at most ``limit`` letters that can still be told apart: where beginnings agree, the ends are shown.
-
-    >>> distinct(["station 1, north", "station 2, north", "harbour"], 8)
-    ('…1, nor…', '…2, nor…', 'harbour')
-    """
-    shortened = [short(text, limit) for text in texts]
-    for shared in {text for text in shortened if shortened.count(text) > 1}:
-        group = [k for k, text in enumerate(shortened) if text == shared]
-        common = takewhile(lambda letters: len(set(letters)) == 1, zip(*(texts[k] for k in group), strict=False))
-        start = "".join(letters[0] for letters in common).rfind(" ") + 1
-        for k in group if start else ():
-            shortened[k] = short(f"…{texts[k][start:]}", limit)
-    return tuple(shortened)

@@ -441,7 +441,7 @@ def test_relations_without_noise_are_told_apart_and_rounding_is_no_evidence(tmp_
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(seed: int, tmp_path: Path) -> None:
-    with pytest.raises(iv.InputError, match=r'there is no folder .*missing"\. Create it first'):
+    with pytest.raises(iv.InputError, match=r"audit\.json: there is no folder .*missing; make it first$"):
         shown(seed).to_json(tmp_path / "missing" / "audit.json")
     path = shown(seed).to_json(tmp_path / "audit.json")
     before = path.read_bytes()

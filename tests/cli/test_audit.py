@@ -77,7 +77,7 @@ def test_table_page_and_numbers(run: Run) -> None:
     assert "600 rows · 3 environments · 2 features · linear head, squared loss" in done.stdout
     assert "NOT INVARIANT   One head does not serve all 3 hospitals" in done.stdout
     assert "They disagree mostly about cholesterol." in done.stdout
-    assert done.stdout.endswith("\nPage: page.html\nNumbers: numbers.json\n")
+    assert re.search(r"\.\s*\n\nNumbers: numbers\.json\nPage: page\.html\n$", done.stdout)
     assert max(map(len, done.stdout.splitlines())) == 100
     page = Path("page.html").read_text(encoding="utf-8")
     assert "Bern &lt;b&gt;" in page
@@ -144,6 +144,167 @@ def test_task(task: str, expected: str, run: Run, hospitals: pd.DataFrame, seed:
     hospitals.assign(grade=grade).to_parquet("h.parquet")
     found = numbers(run, "--features", "age", "--task", task, data="h.parquet", target="grade")
     assert found["data"]["task"] == expected
+
+
+# --- where it goes --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+def test_numbers_on_standard_output_are_alone_there(name: str, run: Run) -> None:
+    done = run(f"--features age --json {name}")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["data"]["columns"] == ["age"]
+    assert "600 rows · 3 environments · 1 feature" in done.stderr
+    assert "Numbers:" not in done.stderr
+    assert [path.name for path in Path().iterdir()] == ["h.csv"]
+    quiet = run(f"--features age --quiet --json {name}")
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    assert json.loads(quiet.stdout)["data"]["columns"] == ["age"]
+
+
+def test_the_page_on_standard_output_is_alone_there(run: Run) -> None:
+    done = run("--features age --html - --json numbers.json")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("<!doctype html>\n")
+    assert done.stdout.endswith("</html>\n")
+    assert done.stderr.endswith("\nNumbers: numbers.json\n")
+
+
+def test_one_place_holds_one_file_and_a_device_any_number(run: Run) -> None:
+    done = run("--html - --json /dev/stdout")
+    sentence = "InputError: --json /dev/stdout is --html, too: choose another name\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", sentence)
+    done = run("--features age --quiet --html /dev/null --json /dev/null")
+    assert (done.exit_code, done.output) == (0, "")
+
+
+def test_a_link_is_followed_and_what_is_read_is_not_overwritten_through_one(run: Run) -> None:
+    Path("link.json").symlink_to("real.json")
+    Path("input.json").symlink_to("h.csv")
+    assert run("--features age --quiet --json link.json").exit_code == 0
+    assert Path("link.json").is_symlink()
+    assert json.loads(Path("real.json").read_text(encoding="utf-8"))["data"]["rows"] == 600
+    done = run("--json input.json")
+    assert (done.exit_code, done.stderr) == (2, "InputError: --json input.json is read, too: choose another name\n")
+
+
+def test_the_verdict_and_the_numbers_are_out_before_a_page_is_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def drawing(audit: iv.Audit, path: Path) -> Path:
+        sys.stdout.flush()
+        printed = sys.stdout.buffer.getvalue().decode()  # type: ignore[attr-defined]
+        seen.append((audit.state in printed, printed.endswith("Numbers: n.json\n"), Path("n.json").is_file()))
+        return path
+
+    monkeypatch.setattr(iv.Audit, "to_html", drawing)
+    assert run("--features age --html p.html --json n.json").exit_code == 0
+    assert seen == [(True, True, True)]
+
+
+@pytest.mark.parametrize(("limit", "code"), [("0", 1), ("1000", 2)])
+def test_a_page_that_cannot_be_drawn_costs_the_page_only(
+    limit: str, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> str:
+        raise iv.InputError("charts cannot be drawn: no memory")
+
+    monkeypatch.setattr("invariscope.report.charts.renderer.Renderer.svg", broken)
+    done = run("--features age,cholesterol --html p.html --json n.json --fail-on", f"regret>{limit}")
+    assert done.exit_code == code  # a condition that is met is the answer that was asked for
+    assert "NOT INVARIANT" in done.stdout
+    assert done.stdout.endswith("\nNumbers: n.json\n")
+    assert done.stderr.endswith("InputError: --html charts cannot be drawn: no memory\n")
+    assert done.stderr.count("\n") == (2 if code == 1 else 1)
+    assert sorted(path.name for path in Path().iterdir()) == ["h.csv", "n.json"]
+
+
+def test_numbers_that_cannot_be_written_do_not_cost_the_page(run: Run) -> None:
+    done = run("--features age --json /dev/full --html p.html")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "InputError: --json /dev/full cannot be written: No space left on device\n",
+    )
+    assert done.stdout.endswith("\nPage: p.html\n")
+    assert Path("p.html").is_file()
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "loop", "pipe/page.html", "a\0b"])
+def test_outputs_that_cannot_be_are_refused_before_anything_is_computed(name: str, run: Run) -> None:
+    Path("loop").symlink_to("loop")
+    Path("pipe").write_text("")
+    done = run("--html", name)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("InputError: --html ")
+
+
+RED = "\x1b[31mRome\x07"
+
+
+def test_orders_to_the_terminal_are_shown_as_escapes(run: Run, hospitals: pd.DataFrame) -> None:
+    given = hospitals.assign(hospital=hospitals["hospital"].replace("Rome", RED)).rename(columns={"age": "age\x1b[2J"})
+    given.to_parquet("\x1b[1m.parquet")
+    options = ("--features", "age\x1b[2J,cholesterol", "--json", "n\x1b[1m.json", "--fail-on", "regret>0")
+    done = run("", *options, data="\x1b[1m.parquet")
+    assert done.exit_code == 1
+    assert done.stdout.endswith("\nNumbers: n\\x1b[1m.json\n")
+    assert re.fullmatch(r"--fail-on regret>0: the largest regret, in .*, is \S+\n", done.stderr)
+    refused = run("--features", "zzz\x1b[2J", data="\x1b[1m.parquet")
+    assert refused.exit_code == 2
+    for text in (done.stdout, done.stderr, refused.stderr):
+        assert [letter for letter in text if not letter.isprintable() and letter != "\n"] == []
+
+
+def test_a_very_long_label_makes_a_short_sentence(run: Run, hospitals: pd.DataFrame) -> None:
+    label = "R" * 1_000_000
+    hospitals.assign(hospital=hospitals["hospital"].replace("Rome", label)).to_parquet("long.parquet")
+    done = run("--features age --drop-env nowhere", data="long.parquet")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        'InputError: there is no hospital "nowhere" (--drop-env): there are Bern <b>, Oslo, RR'
+    )
+    assert len(done.stderr) < 2100
+    assert numbers(run, "--features", "age", "--drop-env", "Oslo", data="long.parquet")["data"]["rows"] == 400
+
+
+LIMITED = """
+import resource, sys
+from invariscope.cli import main
+resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow  # a process of its own
+def test_a_limit_on_memory_costs_the_page_only(folder: Path) -> None:
+    command = ["audit", "h.csv", "--target", "days in bed", "--env", "hospital", "--features", "age", "--n-boot", "99"]
+    command += ["--html", "p.html", "--json", "n.json"]
+    single = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *command], capture_output=True, text=True, env=single, timeout=120
+    )
+    assert done.returncode == 2
+    assert done.stdout.endswith("\nNumbers: n.json\n")
+    assert re.fullmatch(
+        r"InputError: --html charts cannot be drawn: the process that draws them ended with SIG\w+, as it does where "
+        r"memory is limited \(ulimit -v\): raise the limit, or do without the page\n",
+        done.stderr,
+    )
+    assert json.loads((folder / "n.json").read_text())["data"]["rows"] == 600
+
+
+@pytest.mark.slow  # two processes of their own
+@pytest.mark.parametrize("options", [[], ["--json", "-"]])
+@pytest.mark.usefixtures("folder")
+def test_a_full_disk_behind_standard_output_is_told_in_one_sentence(options: list[str]) -> None:
+    command = [sys.executable, "-m", "invariscope", "audit", "h.csv", "--target", "days in bed", "--env", "hospital"]
+    command += ["--features", "age", "--n-boot", "99", *options]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=120)
+    assert done.returncode == 2
+    where = "--json -" if options else "standard output"
+    assert done.stderr.splitlines()[-1] == f"InputError: {where} cannot be written: No space left on device"
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 # --- which columns --------------------------------------------------------------------------------------------------

@@ -387,6 +387,13 @@ def test_without_torch_one_sentence_says_what_to_install(run: Run, monkeypatch: 
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", sentence)
 
 
+@pytest.mark.parametrize("given", ["-1", "4294967296"])
+def test_seeds_that_no_training_takes_are_refused(given: str, run: Run) -> None:
+    done = run(f"--seed {given}")
+    assert done.exit_code == 2
+    assert f"Invalid value for '--seed': {given} is not in the range 0<=x<=4294967295." in done.stderr
+
+
 def test_what_writes_the_file_is_missed_before_training(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariscope.cli.output.find_spec", lambda package: None if package == "onnx" else object())
     done = run("--out m.onnx")

@@ -213,3 +213,18 @@ def test_what_json_cannot_hold_is_refused_before_a_file_appears(data: Data, tmp_
     with pytest.raises(InputError, match=r'parameter "options" holds a complex: a .safetensors file keeps only text'):
         model.to_safetensors(tmp_path / "model.safetensors")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", ["to_safetensors", "to_onnx"])
+def test_model_files_go_through_links_and_what_cannot_be_written_is_told(
+    method: str, data: Data, tmp_path: Path
+) -> None:
+    write = getattr(InvariantRegressor(steps=5).fit(data.X, data.number, env=data.env), method)
+    (tmp_path / "link").symlink_to("model")
+    assert write(tmp_path / "link") == tmp_path / "link"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "model").stat().st_size > 100
+    with pytest.raises(InputError, match=r"^/dev/full cannot be written: No space left on device$"):
+        write("/dev/full")
+    with pytest.raises(InputError, match=r"the name is too long; choose a shorter one$"):
+        write(tmp_path / ("m" * 300))

@@ -306,6 +306,18 @@ def test_names_that_read_the_same_stay_apart() -> None:
     assert "c (2)" in words
 
 
+@pytest.mark.usefixtures("without_drawing")
+def test_long_names_that_begin_alike_stay_apart_in_every_table() -> None:
+    names = tuple(f"the very old university hospital of the city of a rather long name, number {k}" for k in range(14))
+    text = html.render(audited(names, task="regression", criteria=("transport_gap",), sizes=(40,)))
+    for kind in ("environments", "pairs", "gap-list"):
+        table = text[text.index(f'<table class="{kind}">') :].partition("</table>")[0]
+        shown = dict(re.findall(r'class="name" title="([^"]*)"><span>(.*?)</span>', table))
+        assert set(shown) <= set(names)
+        assert len(set(shown.values())) == len(shown) >= 4
+        assert max(map(len, shown.values())) <= 44
+
+
 def test_more_environments_than_a_matrix_holds() -> None:
     names = tuple(f"site {k}" for k in range(14))
     text = html.render(audited(names, task="regression", criteria=("transport_gap",), sizes=(40,)))
@@ -376,7 +388,7 @@ def test_failed_write_keeps_the_older_page(audit: iv.Audit, tmp_path: Path, monk
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(iv.InputError, match=r"audit\.html cannot be written: disk full$"):
         audit.to_html(path)
     assert path.read_text() == "older page"
     assert os.listdir(tmp_path) == ["audit.html"]

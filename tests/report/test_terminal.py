@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
+import json
 import math
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -80,6 +85,56 @@ def test_what_has_no_bound_is_said_in_words_that_push_nothing_off(width: int) ->
     assert "1,763" not in said
     assert "4,093" not in said
     assert all(word in said for word in ("+38 % (at least", "cannot be", "bounded)", "ECE", "overlap"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        tuple(f"age at admission (years) in ({k}.0, {k + 1}.0]" for k in range(4)),
+        tuple(f"the university hospital of a long name, number {k}" for k in range(4)),
+        tuple(f"東京都立病院東京都立病院第{k}病棟" for k in range(4)),
+    ],
+)
+def test_shortened_names_stay_apart(names: tuple[str, ...], audit: iv.Audit) -> None:
+    sizes = {f"{size:,}" for size in audit.data.sizes}
+    audit = dataclasses.replace(without(audit, "regret"), data=dataclasses.replace(audit.data, labels=names))
+    rows = [re.split(r"\s{2,}", line.strip()) for line in shown(audit).splitlines()]
+    named = [row[0] for row in rows if len(row) > 1 and row[1] in sizes]
+    assert len(set(named)) == 4
+    assert max(map(cell_len, named)) <= 26
+
+
+#: What terminals obey: colours, a new title, a link, an overwritten line, a bell, and the same in eight bits.
+ORDERS = ("\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://a\x1b\\link", "over\rwritten", "\x9b2J", "bell\x07")
+
+
+@functools.cache
+def ordering() -> iv.Audit:
+    """An audit with such orders, and halves of surrogate pairs, wherever a user's words may be."""
+    rng = np.random.default_rng(0)
+    env = np.repeat([*ORDERS[:3], "a\ud800"], 50)
+    columns = pd.Index([*ORDERS[3:], "b\udfff"], dtype=object)
+    X = pd.DataFrame(rng.normal(size=(200, 4)), columns=columns)
+    y = np.where(X.iloc[:, 0] * np.where(env == env[0], -1, 1) + rng.normal(size=200) > 0, ORDERS[0], ORDERS[1])
+    audit = iv.audit(None, X, y, env, n_boot=99, env_name="site\x1b[2J", target_name="ill\x1b[2J")
+    return dataclasses.replace(audit, notes=ORDERS, left_out={"worst_case": ORDERS[0]})
+
+
+@pytest.mark.parametrize(
+    "show", [str, repr, shown, lambda audit: audit.verdict], ids=["str", "repr", "rich", "verdict"]
+)
+def test_nothing_that_a_terminal_would_obey_is_shown(show: Callable[[iv.Audit], str]) -> None:
+    text = show(ordering())
+    assert [letter for letter in text if not letter.isprintable() and letter != "\n"] == []
+    assert "[31mred" in text
+    text.encode()
+
+
+def test_halves_of_surrogate_pairs_are_written(tmp_path: Path) -> None:
+    numbers = ordering().to_json(tmp_path / "a.json").read_bytes()
+    written = [label.encode(errors="backslashreplace").decode() for label in ordering().data.labels]
+    assert json.loads(numbers.decode("utf-8"))["data"]["labels"] == written  # which strict readers take, too
+    ordering().to_html(tmp_path / "a.html").read_bytes().decode("utf-8")
 
 
 def test_user_text_is_not_markup() -> None:

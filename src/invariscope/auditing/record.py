@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from invariscope.auditing.verdict import Verdict
 from invariscope.files import write_atomically
 from invariscope.results import plain
+from invariscope.wording import clean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +74,7 @@ class Audit:
     @property
     def verdict(self) -> str:
         """The verdict as one paragraph."""
-        return str(Verdict(self.state, self.headline, (*self.sentences, *filter(None, [self.algorithm]))))
+        return clean(Verdict(self.state, self.headline, (*self.sentences, *filter(None, [self.algorithm]))))
 
     def __getitem__(self, name: str) -> Any:
         """The result of one criterion."""
@@ -107,13 +108,13 @@ class Audit:
         }
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to a JSON file."""
+        """Write everything to a JSON file, whole or not at all; "-" is standard output."""
         return write_atomically(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report: one self-contained page that opens offline and prints.
 
-        An older page stays whole until the new one is complete.
+        An older page stays whole until the new one is complete; "-" is standard output.
         """
         from invariscope.report import html
 

@@ -1,11 +1,13 @@
 """The command `invariscope`: one file per command, which only reads options, calls the library and prints.
 
-Exit codes: 0 done, 1 a condition of --fail-on was met, 2 the input cannot be used (one sentence on stderr says why).
+Exit codes: 0 done, 1 a condition of --fail-on was met, 2 an input cannot be used or an output not be written (one
+sentence on stderr says why).
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -13,12 +15,11 @@ import click
 from invariscope.cli.audit import audit_command
 from invariscope.cli.datasets import datasets_command
 from invariscope.cli.demo import demo_command
+from invariscope.cli.options import BAD_INPUT, complain
 from invariscope.cli.train import train_command
 from invariscope.datasets.downloads import DataUnavailable
 from invariscope.errors import InputError
 from invariscope.results import VERSION
-
-BAD_INPUT = 2
 
 
 class Commands(click.Group):
@@ -29,8 +30,20 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (InputError, DataUnavailable) as error:
-            click.echo(f"{type(error).__name__}: {error}", err=True)
+            complain(error)
             ctx.exit(BAD_INPUT)
+        except OSError as error:
+            if error.filename is not None or isinstance(error, BrokenPipeError):
+                raise
+            complain(InputError(f"standard output cannot be written: {error.strerror or error}"))
+            _close_standard_output()
+            ctx.exit(BAD_INPUT)
+
+
+def _close_standard_output() -> None:
+    """What could not be written is not tried again when Python ends."""
+    with suppress(OSError, ValueError):  # not a file, or closed
+        sys.stdout.close()
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import click
 from invariscope.auditing import conditions
 from invariscope.auditing.audit import audit
 from invariscope.auditing.record import Audit
-from invariscope.cli.options import ENV, FILE, TARGET, TASK, reading_options
-from invariscope.errors import InputError
+from invariscope.cli.options import BAD_INPUT, ENV, FILE, OUTPUT, TARGET, TASK, named, reading_options
+from invariscope.errors import InputError, printable
 from invariscope.models.files import load_model
 from invariscope.progress import reporting
 from invariscope.ratios.density_ratio import ESTIMATORS
@@ -56,8 +55,11 @@ Examples:
     help="How density ratios, which weight environments to look like each other for DRIC and the transport gap, are "
     f"estimated: {', '.join(ESTIMATORS)}.",
 )  # fmt: skip
-@click.option("--html", type=FILE, metavar="FILE", help="Write the report as one page.")
-@click.option("--json", type=FILE, metavar="FILE", help="Write all numbers.")
+@click.option(
+    "--html", type=OUTPUT, metavar="FILE",
+    help="Write the report as one page. A file named - is standard output; the table then goes to standard error.",
+)  # fmt: skip
+@click.option("--json", type=OUTPUT, metavar="FILE", help="Write all numbers, likewise.")
 @click.option(
     "--fail-on", multiple=True, metavar="CONDITION",
     help='Exit with code 1 if met: "regret>0.1" (largest), "regret-low>0.02" (its lower end), "p<0.01", '
@@ -94,7 +96,7 @@ def audit_command(
 
     if model is not None and options.prediction is not None:
         raise InputError("--model and --prediction are two ways to give one model: leave one out")
-    with _named("--fail-on"):
+    with named("--fail-on"):
         watched = conditions.parse(fail_on, settings["n_boot"])
     output.check_places([("--html", html), ("--json", json)], [data, model])
     with reporting(not quiet) as say:
@@ -104,18 +106,41 @@ def audit_command(
         if options.prediction is not None:
             subject = model_of_predictions(rows, options, task)
         audited = _audited(subject, rows, options, task=task, progress=say, **settings)
-        if html is not None or json is not None:
-            say("writing the report")
-        output.write(audited, html, json)
-    if not quiet:
-        output.show(audited, html, json)
-    with _named("--fail-on"):
+    _deliver(audited, watched, html, json, quiet)
+
+
+def _deliver(
+    audited: Audit, watched: Sequence[conditions.Condition], html: Path | None, json: Path | None, quiet: bool
+) -> None:
+    """Table, numbers, conditions, page: drawing comes last, and what goes wrong with it does not cost the rest."""
+    from invariscope.cli import output
+
+    shown = None if quiet else output.console(html, json)
+    if shown is not None:
+        shown.print(audited)
+        click.echo("\n" * any((html, json)), nl=False, file=shown.file)
+    failures: list[InputError] = []
+    is_met = False
+    with output.going_on(failures):
+        output.write("--json", audited.to_json, json)
+        output.tell("Numbers", json, shown)
+    with output.going_on(failures):
+        is_met = _judged(watched, audited)
+    with output.going_on(failures):
+        output.write_page(audited, html, quiet)
+        output.tell("Page", html, shown)
+    if is_met or failures:
+        click.get_current_context().exit(CONDITION_MET if is_met else BAD_INPUT)
+
+
+def _judged(watched: Sequence[conditions.Condition], audited: Audit) -> bool:
+    """Is a condition met? Each one that is, is told."""
+    with named("--fail-on"):
         reasons = {condition: conditions.met(condition, audited) for condition in watched}
     for condition, reason in reasons.items():
         if reason is not None:
-            click.echo(f"--fail-on {condition}: {reason}", err=True)
-    if any(reasons.values()):
-        click.get_current_context().exit(CONDITION_MET)
+            click.echo(printable(f"--fail-on {condition}: {reason}"), err=True)
+    return any(reasons.values())
 
 
 def _loaded(path: Path, trust_pickle: bool, trust: tuple[str, ...]) -> Any:
@@ -140,12 +165,3 @@ def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -
         )
     sentences = (*audited.sentences, *filter(None, [remedy_for(audited.could_drop, rows.env, options)]))
     return replace(audited, notes=(*rows.notes, *audited.notes), sentences=sentences)
-
-
-@contextmanager
-def _named(option: str) -> Iterator[None]:
-    """Complaints begin with the option they are about."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{option} {error}") from error

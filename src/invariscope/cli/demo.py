@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from invariscope.auditing.audit import audit
+from invariscope.cli.options import OUTPUT
 from invariscope.progress import reporting
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 @click.command("demo", short_help="Audit a model on real data, in a few seconds.")
 @click.option(
-    "--html", type=click.Path(path_type=Path), default=Path("audit.html"), show_default=True, metavar="FILE",
-    help="Where to write the report.",
+    "--html", type=OUTPUT, default=Path("audit.html"), show_default=True, metavar="FILE",
+    help="Where to write the report; - is standard output.",
 )  # fmt: skip
 @click.option("--offline", is_flag=True, help="Download nothing: use the digits that come with scikit-learn.")
 def demo_command(html: Path, offline: bool) -> None:
@@ -25,18 +26,19 @@ def demo_command(html: Path, offline: bool) -> None:
     from invariscope.cli import output  # here: it brings rich along
 
     output.check_places([("--html", html)])
-    shown, remark = _demonstration(offline)  # a download shows its own progress
-    for line in (*remark, *shown.lines):
-        click.echo(line)
-    click.echo()
+    demonstration, remark = _demonstration(offline)  # a download shows its own progress
+    shown = output.console(html)
+    for line in (*remark, *demonstration.lines, ""):
+        click.echo(line, file=shown.file)
     with reporting(True) as say:
         audited = audit(
-            shown.model, shown.X, shown.y, shown.env,
-            progress=say, target_name=shown.target_name, env_name=shown.env_name,
+            demonstration.model, demonstration.X, demonstration.y, demonstration.env,
+            progress=say, target_name=demonstration.target_name, env_name=demonstration.env_name,
         )  # fmt: skip
-        say("writing the report")
-        output.write(audited, html, None)
-    output.show(audited, html)
+    shown.print(audited)
+    click.echo(file=shown.file)
+    output.write_page(audited, html, quiet=False)
+    output.tell("Page", html, shown)
 
 
 def _demonstration(offline: bool) -> tuple[Demonstration, tuple[str, ...]]:

@@ -1,8 +1,9 @@
-"""Options that several commands share: how a table is read."""
+"""Options that several commands share: how a table is read, and how complaints name the option they are about."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import reduce, wraps
 from pathlib import Path
@@ -10,17 +11,44 @@ from typing import Any
 
 import click
 
+from invariscope.errors import InputError, printable
 from invariscope.reading.options import MISSING_CHOICES, SHELL, ReadOptions
 
 Command = Callable[..., Any]
 
-FILE = click.Path(path_type=Path)
+BAD_INPUT = 2
+
+
+class OutputPath(click.Path):
+    """A file to write: whether that can be is for :func:`invariscope.files.place_of` to say, in its own words."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take any name."""
+        return Path(value)
+
+
+FILE, OUTPUT = click.Path(path_type=Path), OutputPath()
 TASK = click.option(
     "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
     help="What kind of target it is.",
 )  # fmt: skip
 TARGET = click.option("--target", required=True, metavar="COLUMN", help="What is predicted.")
 ENV = click.option("--env", required=True, metavar="COLUMN", help="Where a row comes from: site, year, camera, ...")
+
+
+@contextmanager
+def named(option: str) -> Iterator[None]:
+    """Complaints begin with the option they are about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{option} {error}") from error
+
+
+def complain(error: Exception) -> None:
+    """Say on standard error what is wrong, in the error's own words."""
+    lines = map(printable, str(error).split("\n"))
+    click.echo(f"{type(error).__name__}: " + "\n".join(lines), err=True)
 
 
 def reading_options(otherwise: str = "") -> Callable[[Command], Command]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from invariscope.auditing.record import Audit
-from invariscope.errors import InputError
-from invariscope.files import write_atomically
+from invariscope.cli.options import complain, named
+from invariscope.errors import InputError, printable
+from invariscope.files import STANDARD_OUTPUT, Place, place_of, write_atomically
+from invariscope.progress import reporting
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -32,31 +36,53 @@ MODEL_FILES = {
 
 def check_places(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[Path | None] = ()) -> None:
     """Refuse files that could not be written in the end, or that would overwrite what is read."""
-    taken = {path.resolve(): "is read" for path in inputs if path is not None}
+    read = {Path(os.path.realpath(path)) for path in inputs if path is not None}
+    places: dict[str, Place] = {}
     for option, path in outputs:
         if path is None:
             continue
-        folder = path.parent
-        if path.is_dir():
-            raise InputError(f"{option} {path} is a folder: name a file in it")
-        if not folder.is_dir():
-            raise InputError(f"{option} {path}: there is no folder {folder}; make it first")
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"{option} {path}: you may not write into the folder {folder}")
-        if path.resolve() in taken:
-            raise InputError(f"{option} {path} {taken[path.resolve()]}, too: choose another name")
-        taken[path.resolve()] = f"is {option}"
+        with named(option):
+            place = place_of(path)
+        earlier = [f"is {other}" for other, taken in places.items() if place.same_as(taken)]
+        for taken in ["is read"] * (place.file in read) + earlier:
+            raise InputError(f"{option} {path} {taken}, too: choose another name")
+        places[option] = place
 
 
-def write(audit: Audit, html: Path | None, json: Path | None) -> None:
-    """Write the page and the numbers, where asked for."""
+def is_standard_output(path: Path | None) -> bool:
+    """Is this output to go where tables are printed otherwise?"""
+    return path is not None and place_of(path).descriptor == STANDARD_OUTPUT
+
+
+def write(option: str, writer: Callable[[Path], Path], path: Path | None) -> None:
+    """Write a file, if one was asked for."""
+    if path is not None:
+        with named(option):
+            writer(path)
+
+
+def write_page(audit: Audit, path: Path | None, quiet: bool) -> None:
+    """Draw and write the page, if one was asked for."""
+    with reporting(not quiet and path is not None) as say:
+        say("drawing the page")
+        write("--html", audit.to_html, path)
+
+
+def tell(what: str, path: Path | None, shown: Console | None) -> None:
+    """Say where a file is, unless it went where everybody sees it."""
+    if path is not None and shown is not None and not is_standard_output(path):
+        # not through the console, which would break a long line where a shell must not
+        click.echo(f"{what}: {printable(path)}", file=shown.file)
+
+
+@contextmanager
+def going_on(failures: list[InputError]) -> Iterator[None]:
+    """What cannot be done is told at once, and what comes after is done all the same."""
     try:
-        if html is not None:
-            audit.to_html(html)
-        if json is not None:
-            audit.to_json(json)
-    except OSError as error:  # a full disk, say
-        raise InputError(f"{error.filename or html or json} cannot be written: {error.strerror}") from error
+        yield
+    except InputError as error:
+        complain(error)
+        failures.append(error)
 
 
 def check_model_place(out: Path, inputs: Sequence[Path | None]) -> None:
@@ -71,7 +97,7 @@ def check_model_place(out: Path, inputs: Sequence[Path | None]) -> None:
 
 def write_model(model: InvariantEstimator, out: Path) -> None:
     """Write a trained model, whole or not at all, in the format its name says."""
-    try:
+    with named("--out"):
         match out.suffix.lower():
             case ".safetensors":
                 model.to_safetensors(out)
@@ -81,16 +107,18 @@ def write_model(model: InvariantEstimator, out: Path) -> None:
                 import skops.io
 
                 write_atomically(out, skops.io.dumps(model))
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written: {error.strerror}") from error
 
 
-def console() -> Console:
-    """Where commands print: as wide as the terminal, or of a fixed width in pipes."""
-    terminal = Console(file=sys.stdout)
+def console(*outputs: Path | None) -> Console:
+    """Where commands print: as wide as the terminal, or of a fixed width in pipes.
+
+    That is standard output, unless one of the outputs goes there: then it is standard error.
+    """
+    stream = sys.stderr if any(map(is_standard_output, outputs)) else sys.stdout
+    terminal = Console(file=stream)
     if terminal.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return terminal
-    return Console(file=sys.stdout, width=PIPE_WIDTH)
+    return Console(file=stream, width=PIPE_WIDTH)
 
 
 def grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -105,15 +133,5 @@ def grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
             no_wrap=k == 0,  # a name is not broken; what is said of it is
         )
     for row in rows:
-        columns.add_row(*(Text(cell) for cell in row))
+        columns.add_row(*(Text(printable(cell)) for cell in row))
     return columns
-
-
-def show(audit: Audit, html: Path | None, json: Path | None = None) -> None:
-    """Print the table, and where the files are."""
-    console().print(audit)
-    if html is not None or json is not None:
-        print()
-    for what, path in (("Page", html), ("Numbers", json)):
-        if path is not None:
-            print(f"{what}: {path}")

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from invariscope import wording
-from invariscope.cli.options import ENV, FILE, TARGET, TASK, reading_options
-from invariscope.errors import InputError
+from invariscope.cli.options import ENV, FILE, OUTPUT, TARGET, TASK, reading_options
+from invariscope.errors import InputError, printable
 from invariscope.progress import reporting
 from invariscope.reading import ReadOptions
 from invariscope.reading.read import read_with
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import distinct
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,6 +33,7 @@ OBJECTIVES = (
 )  # fmt: skip
 STEPS = click.IntRange(min=1)
 LONGEST = 20  # digits of a number of units; Python refuses to read thousands of them
+SEED = click.IntRange(min=0, max=2**32 - 1)  # what scikit-learn's random states go to
 EPILOG = """\b
 Examples:
   invariscope train heart.csv --target disease --env hospital --out model.skops
@@ -44,7 +46,7 @@ Examples:
 @click.argument("data", type=FILE)
 @TARGET
 @ENV
-@click.option("--out", required=True, type=FILE, metavar="FILE", help="The model: .skops, .safetensors or .onnx.")
+@click.option("--out", required=True, type=OUTPUT, metavar="FILE", help="The model: .skops, .safetensors or .onnx.")
 @click.option(
     "--objective", default="vrex", show_default=True, metavar="NAME",
     help=f"What is minimised: {', '.join(OBJECTIVES)}.",
@@ -71,7 +73,7 @@ Examples:
 )  # fmt: skip
 @reading_options()
 @TASK
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Same seed, same model.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Same seed, same model.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def train_command(
     data: Path,
@@ -107,9 +109,11 @@ def train_command(
     )
     output.write_model(model, out)
     if not quiet:
-        output.console().print(_shown(training, model, chosen, time.perf_counter() - start))
+        shown = output.console(out)
+        shown.print(_shown(training, model, chosen, time.perf_counter() - start))
         # not through the console, which would break a long line where a shell must not
-        click.echo(f"\nModel: {out}\n{_next_step(data, out, options, task)}")
+        next_step = printable(_next_step(data, out, options, task))
+        click.echo(f"\nModel: {printable(out)}\n{next_step}", file=shown.file)
 
 
 def _layers(text: str | None) -> tuple[int, ...]:
@@ -175,13 +179,13 @@ def _table(training: Training, losses: Mapping[str, Floats]) -> RenderableType:
     for title in ("rows", *losses):
         grid.add_column(title, justify="right", no_wrap=True)
     grid.add_column("", no_wrap=True)
-    names = wording.names(data.labels)
+    names = distinct(wording.names(data.labels), 26)
     cells = [[wording.percent(share) for share in values] if name == "accuracy" else wording.aligned(list(values))
              for name, values in losses.items()]  # fmt: skip
     for code in (*training.trained_on, *training.left_out):
         remark = "not trained on" if code in training.left_out else ""
         numbers = [Text(column[code]) for column in cells]
-        grid.add_row(Text(wording.short(names[code], 26)), Text(f"{data.sizes[code]:,}"), *numbers, Text(remark))
+        grid.add_row(Text(names[code]), Text(f"{data.sizes[code]:,}"), *numbers, Text(remark))
     return grid
 
 

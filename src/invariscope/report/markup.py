@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from invariscope import wording
+from invariscope.shortening import distinct
+
+#: Letters of a name in a table: what three lines of its column hold.
+NAME_LETTERS = 44
 
 
 class Figure(Protocol):
@@ -46,11 +50,16 @@ def table(kind: str, heads: str, rows: Iterable[str]) -> str:
     return f'<table class="{kind}">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>'
 
 
-def name_head(name: str) -> str:
-    """The head of a row: a user's name, which may be long."""
-    return f'<th scope="row" class="name" title="{escaped(name)}"><span>{escaped(name)}</span></th>'
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Names of one table as its cells show them: shortened together, so that they stay apart."""
+    return dict(zip(names, distinct(names, NAME_LETTERS), strict=True))
 
 
-def name_cell(name: str) -> str:
-    """A cell with a user's name, which may be long."""
-    return f'<td class="name" title="{escaped(name)}"><span>{escaped(name)}</span></td>'
+def name_head(name: str, shown: str) -> str:
+    """The head of a row: a user's name, which may be long; the whole of it shows when it is pointed at."""
+    return f'<th scope="row" class="name" title="{escaped(name)}"><span>{escaped(shown)}</span></th>'
+
+
+def name_cell(name: str, shown: str) -> str:
+    """A cell with a user's name, likewise."""
+    return f'<td class="name" title="{escaped(name)}"><span>{escaped(shown)}</span></td>'

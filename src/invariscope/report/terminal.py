@@ -18,11 +18,14 @@ from invariscope.report.parts.banner import banner, outline
 from invariscope.report.parts.criteria import shuffled
 from invariscope.report.parts.environments import EnvironmentRow, EnvironmentTable, environments
 from invariscope.report.parts.left_out import left_out, title_of
+from invariscope.shortening import distinct
 
 #: Environments shown; the frame has them all.
 ROW_LIMIT = 20
 #: Cells from which on columns stand two blanks apart.
 ROOMY = 98
+#: Letters of an environment's name.
+NAME_LETTERS = 26
 STATE_STYLES = {
     "NOT INVARIANT": "bold white on red",
     "INVARIANT": "bold white on green",
@@ -85,8 +88,10 @@ def _grid(env_name: str, numbers: EnvironmentTable, blanks: int) -> Table:
             grid.add_column(head, justify="right", overflow="fold", min_width=15)
         else:
             grid.add_column(head, justify="right", no_wrap=True, overflow="fold")
-    for row, *texts in zip(shown, *columns.values(), strict=True):
-        grid.add_row(_name(row.name), *texts)
+    # a narrow terminal folds them: no column may push another off the screen
+    names = distinct([row.name for row in shown], NAME_LETTERS)
+    for name, *texts in zip(names, *columns.values(), strict=True):
+        grid.add_row(Text(name), *texts)
     if len(numbers.rows) > len(shown):
         grid.add_row(Text(f"… and {len(numbers.rows) - len(shown):,} more", style="dim"))
     return grid
@@ -102,13 +107,6 @@ def _columns(numbers: EnvironmentTable, shown: Sequence[EnvironmentRow]) -> dict
     if numbers.has_overlap:
         columns["overlap"] = [Text(row.overlap_words) for row in shown]
     return columns
-
-
-def _name(name: str) -> Text:
-    """A name of at most 26 cells, which a narrow terminal folds: no column may push another off the screen."""
-    text = Text(name)
-    text.truncate(26, overflow="ellipsis")
-    return text
 
 
 def _footnotes(audit: Audit, reasons: tuple[str, ...]) -> list[RenderableType]:

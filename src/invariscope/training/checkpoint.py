@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.files import read_tensors, write_atomically
+from invariscope.files import place_of, read_tensors, write_atomically
 
 FORMAT = "invariscope training 1"
 
@@ -35,8 +35,7 @@ class Checkpoint:
     def stored(self, identity: str, last_step: int) -> tuple[dict[str, Tensor], int] | None:
         """The state of the training of that identity and the step it has come to; ``None`` if there is none yet."""
         if not self.path.exists():
-            if not self.path.parent.is_dir():
-                raise InputError(f'cannot write {self.path}: there is no folder "{self.path.parent}". Create it first.')
+            place_of(self.path)  # refused before the training, not after the first steps
             return None
         about, tensors = read_tensors(self.path, "pt", "checkpoint")
         if about.get("format") != FORMAT:

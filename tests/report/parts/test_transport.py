@@ -196,7 +196,7 @@ def test_no_more_digits_than_the_intervals_bear() -> None:
 def test_long_names_that_begin_alike_are_told_apart() -> None:
     names = tuple(f"the university hospital of the {side} bank of it" for side in ("left", "right"))
     gaps = found(with_gaps(audited(names, criteria=("transport_gap",)), [[0, 0.12], [0, 0]]))
-    assert gaps.finding.startswith("If …right bank of it's relation held in …left bank of it, mean ")
+    assert gaps.finding.startswith("If the…right bank of it's relation held in the…left bank of it, mean ")
 
 
 def test_overlap_in_words(audit: iv.Audit) -> None:

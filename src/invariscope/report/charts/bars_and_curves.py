@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 
 from invariscope import wording
-from invariscope.report.charts.svg import CALM, CLOUD, INK, MUTED, NARROW, OVER, WIDE, WIDER, room_for, styled
+from invariscope.report.charts.svg import CALM, CLOUD, GUARD, INK, MUTED, NARROW, OVER, WIDE, fitted, room_for, styled
 from invariscope.report.parts.drivers import Drivers
 from invariscope.report.parts.influence import Cloud
 from invariscope.report.parts.worst_case import Curve, Reached, WorstCase
@@ -22,19 +22,20 @@ AXIS = 52.0
 
 def bars(data: Drivers, *, narrow: bool = False) -> alt.TopLevelMixin:
     """Features that carry the extra loss, largest first."""
+    limit = 120.0 if narrow else 260.0
+    names = fitted(data.columns, limit)
     values = [
-        {"column": column, "share": 100 * share, "text": wording.percent(share)}
-        for column, share in zip(data.columns, data.shares, strict=True)
+        {"column": name, "share": 100 * share, "text": wording.percent(share)}
+        for name, share in zip(names, data.shares, strict=True)
     ]
     # Room on the right for the number at the end of the longest bar.
     scale = alt.Scale(domain=[0, 100 * max(data.shares) * (1.22 if narrow else 1.1)], nice=False)
-    limit = 120.0 if narrow else 260.0
-    named = alt.Axis(labelLimit=limit / WIDER, minExtent=room_for(data.columns, limit))
+    named = alt.Axis(labelLimit=GUARD * limit, minExtent=room_for(names, limit))
+    across = alt.Axis(tickCount=4 if narrow else 8)
     base = alt.Chart(alt.InlineData(values=values)).encode(
         y=alt.Y("column:N", sort=None, title=None, axis=named),
-        x=alt.X(
-            "share:Q", scale=scale, axis=alt.Axis(title="share of the extra loss (%)", tickCount=4 if narrow else 8)
-        ),
+        # not stacked: that would look names up among those of JavaScript, and draw nothing for "constructor"
+        x=alt.X("share:Q", scale=scale, stack=None, title="share of the extra loss (%)", axis=across),
     )
     # Square corners: Vega draws round ones by clipping with identifiers, and those of two drawings would clash.
     shares = base.mark_bar(color=CALM, size=15)
@@ -80,7 +81,7 @@ def histogram(data: Cloud, *, narrow: bool = False) -> alt.TopLevelMixin:
 def main_curve(data: WorstCase, *, narrow: bool = False) -> alt.TopLevelMixin:
     """The headline's loss with its band; under it, one line for every environment with its distance as a dot."""
     limit = 110.0 if narrow else 200.0
-    names = tuple(tick.name for tick in data.ticks)
+    names = fitted([tick.name for tick in data.ticks], limit)
     left = max(AXIS, room_for(names, limit)) if names else AXIS
     width = (NARROW if narrow else WIDE) - left - 14
     curve = data.curves[0]
@@ -88,8 +89,8 @@ def main_curve(data: WorstCase, *, narrow: bool = False) -> alt.TopLevelMixin:
     above = _lines(curve, scale, data, left).properties(width=width, height=MAIN)
     if not names:
         return styled(above, narrow, fit=False)
-    values = [{"name": tick.name, "place": tick.place} for tick in data.ticks]
-    named = alt.Axis(labelLimit=limit / WIDER, minExtent=left, maxExtent=left)
+    values = [{"name": name, "place": tick.place} for name, tick in zip(names, data.ticks, strict=True)]
+    named = alt.Axis(labelLimit=GUARD * limit, minExtent=left, maxExtent=left)
     base = alt.Chart(alt.InlineData(values=values)).encode(
         x=alt.X("place:Q", scale=scale, axis=None),
         y=alt.Y("name:N", sort=None, title=None, axis=named),

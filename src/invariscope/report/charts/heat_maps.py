@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TypeVar
@@ -11,17 +10,20 @@ import altair as alt
 import numpy as np
 
 from invariscope import wording
-from invariscope.report.charts.svg import LETTER, MUTED, NARROW, WIDE, WIDER, room_for, styled
+from invariscope.report.charts.svg import GUARD, LETTER, MUTED, NARROW, WIDE, fitted, room_for, styled
 from invariscope.report.parts.disagreement import Disagreement
 from invariscope.report.parts.overlap import OVERLAP_STEPS, OverlapMatrix, OverlapPair
 from invariscope.report.parts.transport import GAP_SHADES, SIDE_BY_SIDE, GapPair, Gaps
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import cells as cells_of
 
 HEAT_STEPS = 7
 #: One heat map leaves room for its explanation beside it; of two, each has half of the page.
 MATRIX, HALF = 640, 436
 #: Smallest width and usual height of a cell with several lines, and the height of a line.
 LEAST, HEIGHT, LINE_HEIGHT = 46.0, 48.0, 13.0
+#: Pixels for the name above a column.
+COLUMN_NAMES = 92.0
 #: Titles of the rows of two heat maps that share a frame.
 MOVED, ALIKE = "mean of …", "to look like …"
 #: Stand-in colours of shades and of the text on them, by the second digit (see :data:`.svg.COLOURS`).
@@ -173,12 +175,6 @@ def _font(lines: Lines, side: float) -> float:
     return min(13.0, side / 2.7, (side - 4.0) / (0.6 * max(map(len, lines))))
 
 
-def _shortened(names: tuple[str, ...], pixels: float) -> str:
-    """The expression by which Vega finds the short form of a name."""
-    short = wording.distinct(names, int(pixels / LETTER * WIDER))
-    return f"({json.dumps(dict(zip(names, short, strict=True)))})[datum.label]"
-
-
 def _side(names: tuple[str, ...], room: float, label: float, narrow: bool) -> float:
     return min((room - label - 34) / len(names), 64 if narrow else 88)
 
@@ -197,10 +193,13 @@ def _drawn(
 ) -> alt.TopLevelMixin:
     fill, ink, shades = palette
     names = tuple(dict.fromkeys(cell.row for cell in cells))
-    upright = max(map(len, names)) * LETTER <= frame.side - 8  # clear of the title of the rows
+    rows, columns = (dict(zip(names, fitted(names, room), strict=True)) for room in (frame.limit, COLUMN_NAMES))
+    upright = LETTER * max(map(cells_of, columns.values())) <= frame.side - 8  # clear of the title of the rows
     values = [
         asdict(cell)
         | {
+            "row": rows[cell.row],
+            "column": columns[cell.column],
             "text": "\n".join(cell.lines),
             "weight": "bold" if cell.strong else "normal",
             "dy": -LINE_HEIGHT * (len(cell.lines) - 1) / 2,
@@ -211,13 +210,11 @@ def _drawn(
         orient="top",
         labelAngle=0 if upright else -50,
         labelAlign="center" if upright else "left",
-        labelLimit=80,
-        labelExpr=_shortened(names, 80.0),
+        labelLimit=GUARD * COLUMN_NAMES,
         titlePadding=8 if upright else 26,
     )
     down = alt.Axis(
-        labelLimit=frame.limit / WIDER,
-        labelExpr=_shortened(names, frame.limit / WIDER),
+        labelLimit=GUARD * frame.limit,
         minExtent=frame.label,
         titleAngle=0,
         titleAlign="right",

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
-import vl_convert
+
+from invariscope.report.charts.renderer import RENDERER
+from invariscope.shortening import cells, distinct
 
 
 def _shades(code: str, name: str, shades: str) -> dict[str, tuple[str, str]]:
@@ -37,22 +40,33 @@ COLOURS = {
 INK, MUTED, LINE, OVER, CALM, CLOUD = list(COLOURS)[:6]
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 WIDE, NARROW = 900, 356
-#: Readers' fonts may be wider than the one that a chart is laid out with: by this factor; and room for a letter.
-WIDER, LETTER = 1.2, 7.6
-CELL = re.compile(r'<path aria-label="([^"]*)" role="[^"]*" aria-roledescription="cell"([^>]*)/>')
+#: Room for a letter: readers' fonts may be wider than the one that a chart is laid out with. Names are shortened by it
+#: before they are drawn; only one of capitals, which are wider still, may be cut at this many times its room.
+LETTER, GUARD = 7.6, 1.3
+TAG, ATTRIBUTE = re.compile(r"<([\w:]+)([^<>]*?)(/?)>"), re.compile(r' ([\w:-]+)="([^"]*)"')
 
 
 def svg(chart: alt.TopLevelMixin, *, label: str) -> str:
     """A chart as one ``<svg>`` element without identifiers, scripts or addresses; ``label`` is read out aloud."""
-    text: str = vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=_version())
-    for stand_in, (name, shade) in COLOURS.items():
-        text = text.replace(stand_in, f"var(--{name}, {shade})")
-    text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
-    # What a cell of a heat map says, a browser shows when it is pointed at.
-    text = CELL.sub(r"<path\2><title>\1</title></path>", text).replace("<title></title>", "")
-    # Every mark would be read out as a number without its place: one sentence for the whole chart says more.
-    text = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", text)
+    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    text = TAG.sub(_tag, RENDERER.svg(chart.to_dict(), version))
     return text.replace("<svg ", f'<svg role="img" aria-label="{html.escape(label)}" ', 1)
+
+
+def _tag(tag: re.Match[str]) -> str:
+    """One tag with the page's colours. Only attributes are looked at: users' words stand between the tags."""
+    name, attributes, end = tag[1], dict(ATTRIBUTE.findall(tag[2])), tag[3]
+    # Every mark would be read out as a number without its place: one sentence for the whole chart says more.
+    kept = {key: value for key, value in attributes.items() if not re.match(r"xmlns|aria-|role$", key)}
+    shown = "".join(f' {key}="{_colour(value)}"' for key, value in kept.items())
+    if attributes.get("aria-roledescription") == "cell" and attributes.get("aria-label"):
+        # What a cell of a heat map says, a browser shows when it is pointed at.
+        return f"<{name}{shown}><title>{attributes['aria-label']}</title></{name}>"
+    return f"<{name}{shown}{end}>"
+
+
+def _colour(value: str) -> str:
+    return "var(--{}, {})".format(*COLOURS[value]) if value in COLOURS else value
 
 
 def styled(chart: Any, narrow: bool, *, fit: bool = True) -> alt.TopLevelMixin:
@@ -83,13 +97,11 @@ def styled(chart: Any, narrow: bool, *, fit: bool = True) -> alt.TopLevelMixin:
     return styled
 
 
-def room_for(names: tuple[str, ...], limit: float) -> float:
+def fitted(names: Sequence[str], pixels: float) -> tuple[str, ...]:
+    """Names for an axis, shortened to this room so that they stay apart."""
+    return distinct(names, int(pixels / LETTER))
+
+
+def room_for(names: Sequence[str], limit: float) -> float:
     """Pixels for the longest of these names on an axis, at most ``limit``."""
-    return min(limit, LETTER * max(map(len, names)))
-
-
-def _version() -> str:
-    """The Vega-Lite that this Altair speaks, as vl-convert names it ("6.4"), or the newest that vl-convert has."""
-    wanted = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    known: list[str] = vl_convert.get_vegalite_versions()
-    return wanted if wanted in known else known[-1]
+    return min(limit, LETTER * max(map(cells, names)))

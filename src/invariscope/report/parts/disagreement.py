@@ -12,7 +12,7 @@ from invariscope import wording
 from invariscope.auditing.advice import comparable
 from invariscope.auditing.record import Audit
 from invariscope.auditing.verdict import overlap_in
-from invariscope.report.markup import Figure, name_cell, name_head, note, section, table
+from invariscope.report.markup import Figure, name_cell, name_head, note, section, short_names, table
 from invariscope.rows.arrays import Floats
 
 #: A matrix with more environments than this cannot be read: the most extreme pairs are listed instead.
@@ -115,8 +115,10 @@ def markup(audit: Audit, figure: Figure) -> str:
             '<th scope="col">rows of</th><th scope="col">served by the head of</th>'
             '<th scope="col" class="number">extra loss</th>'
         )
+        names = short_names(numbers.names)
         rows = [
-            f'{name_head(pair.served)}{name_cell(pair.head)}<td class="number">{extra_loss(pair.value)}</td>'
+            f"{name_head(pair.served, names[pair.served])}{name_cell(pair.head, names[pair.head])}"
+            f'<td class="number">{extra_loss(pair.value)}</td>'
             for pair in numbers.extreme
         ]
         total, apart = len(numbers.names) * (len(numbers.names) - 1), int(numbers.apart.sum())

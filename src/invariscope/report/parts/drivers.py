@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from invariscope.criteria.regret.regret import LEVEL
 from invariscope.report.markup import Figure, escaped, note, section
 from invariscope.results import RegretResult
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import distinct
 
 #: Features shown in a chart; the rest is summed up in a sentence.
 DRIVER_LIMIT = 12
@@ -68,8 +70,8 @@ def _finding(columns: tuple[str, ...], shares: Floats, leaders: list[int]) -> st
     if not leaders:
         largest = int(np.argmax(shares))
         share = wording.percent(float(shares[largest]))
-        return f"No column stands out: the largest, {spoken(columns[largest])}, carries {share}"
-    names = wording.listed([spoken(columns[j]) for j in leaders])
+        return f"No column stands out: the largest, {spoken(columns)[largest]}, carries {share}"
+    names = wording.listed([spoken(columns)[j] for j in leaders])
     names = names.replace("the", "The", 1) if names.startswith(SPOKEN[LEVEL]) else names
     carry = "carries" if len(leaders) == 1 else "carry"
     return f"{names} {carry} {wording.percent(float(shares[leaders].sum()))} of the extra loss"
@@ -81,17 +83,19 @@ def _apart(regret: RegretResult, parts: Floats, columns: tuple[str, ...], margin
     estimates = [regret.per_environment[label] for label in regret.labels]
     order = np.argsort([-estimate.value for estimate in estimates], kind="stable")
     over = [int(k) for k in order if estimates[k].interval[0] > margin]
+    said = spoken(columns)
     texts = [
-        (names[k], " · ".join(f"{spoken(columns[j])} {wording.percent(parts[k, j] / parts[k].sum())}" for j in top))
+        (names[k], " · ".join(f"{said[j]} {wording.percent(parts[k, j] / parts[k].sum())}" for j in top))
         for k in over
         if (top := leading(parts[k]))
     ]
     return tuple(texts[:APART_LIMIT])
 
 
-def spoken(name: str) -> str:
-    """A part of a head in the middle of a sentence."""
-    return SPOKEN.get(name, wording.short(name, 30))
+def spoken(names: Sequence[str]) -> tuple[str, ...]:
+    """Parts of a head in the middle of a sentence, in words that stay apart."""
+    short = distinct(names, 30)
+    return tuple(SPOKEN.get(name, words) for name, words in zip(names, short, strict=True))
 
 
 def leading(shares: Floats) -> list[int]:

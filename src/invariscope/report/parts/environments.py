@@ -11,7 +11,7 @@ from invariscope import wording
 from invariscope.auditing.record import Audit
 from invariscope.auditing.verdict import overlap_in
 from invariscope.report.charts.interval_bars import Axis, axis_of, bar, ticks_above
-from invariscope.report.markup import Figure, escaped, name_head, note, section, small, table
+from invariscope.report.markup import Figure, escaped, name_head, note, section, short_names, small, table
 from invariscope.report.parts.left_out import why_without
 from invariscope.results import Estimate
 
@@ -235,8 +235,9 @@ def markup(audit: Audit, figure: Figure) -> str:
     heads = f'<th scope="col" class="name">{escaped(audit.data.env_name)}</th>' + "".join(
         f'<th scope="col" class="{column.kind}">{column.head or escaped(column.title)}</th>' for column in columns
     )
+    names = short_names([row.name for row in shown])
     rows = [
-        name_head(row.name)
+        name_head(row.name, names[row.name])
         + "".join(f'<td class="{c.kind}" data-label="{escaped(c.title)}">{c.cells[k]}</td>' for c in columns)
         for k, row in enumerate(shown)
     ]

@@ -59,8 +59,8 @@ def _pull(result: InfluenceResult, audit: Audit) -> str:
     """
     if result.pvalue >= audit.settings.alpha:
         return ""
-    parameters = wording.names(result.parameters)
-    loadings = wording.listed([spoken(parameters[j]) for j in leading(np.abs(result.direction))])
+    parameters = spoken(wording.names(result.parameters))
+    loadings = wording.listed([parameters[j] for j in leading(np.abs(result.direction))])
     if len(result.labels) < 3:
         return f"The pull is mostly on {loadings}."
     along = (result.influences - result.influences.mean(axis=0)) @ result.direction

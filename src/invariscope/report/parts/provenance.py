@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from invariscope import wording
 from invariscope.auditing.record import Audit
 from invariscope.report.markup import Figure, escaped, section
+from invariscope.shortening import distinct
 
-#: Names listed in full before "and N more".
-NAME_LIMIT = 24
+#: Names listed in full before "and N more", and letters of each.
+NAME_LIMIT, LETTERS = 24, 40
 
 
 def provenance(audit: Audit) -> tuple[tuple[str, str], ...]:
@@ -46,7 +47,7 @@ def _ratio(audit: Audit) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    listed = ", ".join(wording.short(name) for name in names[:NAME_LIMIT])
+    listed = ", ".join(distinct(names[:NAME_LIMIT], LETTERS))
     return listed if len(names) <= NAME_LIMIT else f"{listed} and {len(names) - NAME_LIMIT:,} more"
 
 

@@ -12,16 +12,17 @@ from invariscope import wording
 from invariscope.auditing.record import Audit
 from invariscope.criteria.transport.transport_gap import FEWEST_ROWS
 from invariscope.ratios.overlap import MOST, PLENTY, WEAK
-from invariscope.report.markup import Figure, escaped, name_cell, name_head, note, section, table
+from invariscope.report.markup import Figure, escaped, name_cell, name_head, note, section, short_names, table
 from invariscope.report.parts.criteria import explanation
 from invariscope.report.parts.disagreement import MATRIX_LIMIT, PAIR_LIMIT
 from invariscope.report.parts.overlap import OverlapMatrix, OverlapPair, matrix_markup, overlap_matrix, overlap_pair
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import distinct
 
 #: Environments up to which the two matrices stand side by side; with more, a phone scrolls them.
 SIDE_BY_SIDE = 6
 #: Letters of a name in the title.
-NAME_LIMIT = 24
+NAME_LIMIT = 20
 #: Shades of a gap: three on each side of the one for none; and shares of the largest gap from which they begin.
 GAP_SHADES = 7
 STRONG, MIDDLE, PALE = 2 / 3, 1 / 3, 0.1
@@ -224,7 +225,7 @@ def _tally(ranked: tuple[GapPair, ...]) -> str:
 
 def _finding(names: tuple[str, ...], ranked: tuple[GapPair, ...], unit: Unit, several: bool, target: str) -> str:
     first = ranked[0]
-    short = dict(zip(names, map(wording.quoted, wording.distinct(names, NAME_LIMIT)), strict=True))
+    short = dict(zip(names, map(wording.quoted, distinct(names, NAME_LIMIT)), strict=True))
     if first.refused and len(names) == 2:
         one, other = short.values()
         return f"{one} and {other} hardly overlap: neither's relation can be tried on the other"
@@ -302,8 +303,9 @@ def _list(gaps: Gaps, pairs: Sequence[GapPair]) -> str:
     """Pairs with everything that is known of them."""
     heads = "".join(f'<th scope="col">{title}</th>' for title in ("mean of", "relation of"))
     heads += "".join(f'<th scope="col" class="number">{title}</th>' for title in _cells(gaps, pairs[0]))
+    names = short_names(gaps.names)
     rows = [
-        f"{name_head(pair.moved)}{name_cell(pair.borrowed)}"
+        f"{name_head(pair.moved, names[pair.moved])}{name_cell(pair.borrowed, names[pair.borrowed])}"
         + "".join(f'<td class="number">{escaped(cell)}</td>' for cell in _cells(gaps, pair).values())
         for pair in pairs
     ]
