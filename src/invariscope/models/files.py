@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from invariscope.errors import InputError
+from invariscope.models.file_checks import unchecked_parts
+from invariscope.models.native_checks import TamperedError
 
 #: Formats of rooms above this one, which they add when they are imported: ".safetensors" by `invariscope.estimators`.
 READERS: dict[str, Callable[[Path], Any]] = {}
@@ -91,13 +93,21 @@ def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
     accepted = [*PLAIN_PARTS, *OWN_PARTS, *trusted]
     try:
         unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in accepted]
-        if not unknown:
-            return skops.io.loads(data, trusted=accepted)
+        model = None if unknown else skops.io.loads(data, trusted=accepted)
     except Exception as error:  # a damaged file can fail anywhere in the reader
         raise InputError(f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)})") from error
+    try:
+        unknown = unknown or unchecked_parts(model, trusted)
+    except TamperedError as error:
+        raise InputError(
+            f"{path}: {_line(error)}. The file is damaged, was tampered with or comes from another version of "
+            "scikit-learn: save the fitted model again"
+        ) from error
+    if not unknown:
+        return model
     raise InputError(
         f"{path} holds types that are not trusted: {', '.join(unknown)}. If you made the file yourself, pass "
-        f"{' '.join(f'--trust {name}' for name in unknown)}"
+        f"{' '.join(f'--trust {name}' for name in unknown)} (trusted={unknown} in Python)"
     )
 
 

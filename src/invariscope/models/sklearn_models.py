@@ -118,6 +118,8 @@ def _task_of_estimator(model: Any) -> str | None:
             check_is_fitted(model)
         except NotFittedError as error:
             raise InputError(f"{NOT_FITTED} ({kind})") from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # from a file, or taken apart by hand
+            raise InputError(f"{kind} is not whole ({_line(error)}): fit it again, or save it again") from error
     task = "classification" if is_classifier(model) else "regression" if is_regressor(model) else None
     if task is None and hasattr(model, "fit_predict"):
         raise InputError(f"{kind} groups rows, it does not predict a target: {BY_HAND}")
@@ -297,11 +299,21 @@ def _score_names(classes: tuple[Any, ...], X: Any, Z: Array) -> Names:
 
 
 def _applied(model: Any, method: str, X: Any) -> Any:
-    """Call a model with X unchanged; its complaints about X become one sentence."""
+    """Call a model with X unchanged; its complaints, about X or what it was fitted to, become one sentence."""
+    kind = type(model).__name__
     try:
         return getattr(model, method)(X)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
-        kind = type(model).__name__
         if type(error).__name__ == "NotFittedError":
             raise InputError(f"{NOT_FITTED} ({kind})") from error
         raise InputError(f"{kind}.{method} cannot use X: {' '.join(str(error).split())}") from error
+    except (ArithmeticError, AttributeError, LookupError) as error:
+        raise InputError(
+            f"{kind}.{method} fails ({_line(error)}): the model is not whole, or was not made for such rows"
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
