@@ -31,16 +31,18 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.tree._tree import Tree
 
 import invariscope as iv
 from invariscope.errors import InputError
+from invariscope.models import split
 from invariscope.models.files import load_model
 
 TREE = "sklearn.tree._tree.Tree"
@@ -434,6 +436,11 @@ DAMAGED: list[Callable[[], Any]] = [
     lambda: labels(classes_=np.array(["a", "b", "c"])),
     lambda: forged(make_pipeline(line()), steps=[("line", 5)]),
     lambda: forged(make_pipeline(line()), steps=[("line", None)]),
+    lambda: forged(GaussianNB().fit(X, CLASSES), classes_=np.arange(1)),
+    lambda: make_pipeline(forged(QuantileTransformer(n_quantiles=9).fit(X), output_distribution="odd"), labels()),
+    lambda: forged(iv.InvariantClassifier("erm", steps=1).fit(X, CLASSES), network_={}),
+    lambda: forged(iv.InvariantClassifier("erm", steps=1).fit(X, CLASSES), options=5),
+    lambda: forged(iv.InvariantClassifier("erm", steps=1).fit(X, CLASSES), n_representation_=10**9),
     lambda: perceptron(out_activation_="nothing"),
     lambda: forged(StackingClassifier([("a", SVC())], cv=2).fit(X, CLASSES), estimators_=[5]),
     lambda: forged(StackingClassifier([("a", SVC())], cv=2).fit(X, CLASSES), final_estimator_=None),
@@ -446,6 +453,23 @@ def test_what_shows_at_first_use_is_one_sentence(make: Callable[[], Any], tmp_pa
     with pytest.raises(InputError) as told, warnings.catch_warnings(action="ignore"):
         iv.audit(load_model(path), X, CLASSES, np.repeat(["a", "b"], 30), criteria=["risk_variance"])
     assert "\n" not in str(told.value)
+
+
+def test_names_of_columns_that_are_not_there_are_not_made_up(tmp_path: Path) -> None:
+    """A number of columns that only the file knows must not fill the memory."""
+    groups = KMeans(2, n_init=1, random_state=0).fit(X)
+    model = make_pipeline(groups, LinearRegression().fit(groups.transform(X), NUMBER))
+    told = [split(model).columns(X)]
+    told.append(
+        split(
+            load_model(
+                saved(
+                    forged(model, steps=[("kmeans", forged(groups, _n_features_out=10**12)), model.steps[1]]), tmp_path
+                )
+            )
+        ).columns(X)
+    )
+    assert told == [("kmeans0", "kmeans1")] * 2
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

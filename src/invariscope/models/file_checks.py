@@ -145,6 +145,7 @@ def _check_names(model: Any) -> None:
 
 def _check_classes(model: Any) -> None:
     several = model.classes_ if isinstance(model.classes_, list) else [model.classes_]  # one for each of many targets
+    several = several or [[]]
     for classes in several:
         labels = classes.tolist() if isinstance(classes, np.ndarray) and classes.ndim == 1 else classes
         if not isinstance(labels, list) or not labels or len(set(labels)) != len(labels):
