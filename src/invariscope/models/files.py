@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from invariscope.models.native_checks import TamperedError
 #: Formats of rooms above this one, which they add when they are imported: ".safetensors" by `invariscope.estimators`.
 READERS: dict[str, Callable[[Path], Any]] = {}
 PICKLES = (".pkl", ".pickle", ".joblib")
+#: What a .skops file may unpack to: fitted numbers hardly shrink when they are packed, so a file that swells a hundred
+#: times was made to fill the memory; below the size, nothing is filled.
+MOST_SWELLING, HARMLESS_SIZE = 100, 100_000_000
 
 #: Parts of fitted scikit-learn models that skops does not list as known. All are plain Python objects that hold
 #: settings, numbers and other (checked) parts; none runs code when it is rebuilt. Trees are left out on purpose:
@@ -90,6 +95,7 @@ def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
     except ImportError as error:
         raise InputError(f"{path}: reading .skops files needs the package skops (pip install skops)") from error
     data = path.read_bytes()  # once, so that what is checked is what is loaded
+    _refuse_swelling(path, data)
     accepted = [*PLAIN_PARTS, *OWN_PARTS, *trusted]
     try:
         unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in accepted]
@@ -109,6 +115,20 @@ def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
         f"{path} holds types that are not trusted: {', '.join(unknown)}. If you made the file yourself, pass "
         f"{' '.join(f'--trust {name}' for name in unknown)} (trusted={unknown} in Python)"
     )
+
+
+def _refuse_swelling(path: Path, data: bytes) -> None:
+    """A few bytes can be packed to become any number of them; how many is written in the archive."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+    except zipfile.BadZipFile:
+        return  # the reader says so
+    if size > max(HARMLESS_SIZE, MOST_SWELLING * len(data)):
+        raise InputError(
+            f"{path}: {len(data) / 1e6:,.1f} MB unpack to {size / 1e6:,.0f} MB, which would fill the memory. If the "
+            "model is that large, save it without compression, as skops.io.dump does"
+        )
 
 
 def _load_pickle(path: Path) -> Any:
