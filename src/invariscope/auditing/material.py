@@ -21,7 +21,7 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.adapters import split
-from invariscope.models.outputs import comes_from, numbered, own_names
+from invariscope.models.outputs import checked_predictions, comes_from, numbered, own_names, row_count
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
@@ -52,7 +52,7 @@ def gather(
     it is among ``needs``.
     """
     X, y, env = _in_memory(X, y, env)
-    split_model = None if model is None else split(model, rows=X)
+    split_model = None if model is None else _in_order_of_labels(split(model, rows=X), X, y, env)
     Z, columns, said = _represented(split_model, X, env)
     values, centre, scale = _standardised(Z, weight)
     representation = Environments(
@@ -60,6 +60,10 @@ def gather(
     )
     asked, said = split_model, _said(split_model, X, Z) if said is None else said
     representation, target, split_model = _targeted(representation, asked, said, task)
+    if split_model is not None and split_model.reads_one_column(said) and target.task == "binary":
+        said = checked_predictions(said, task="binary", classes=target.classes)
+        values, centre, scale = _standardised(log_odds(said), weight)
+        representation = representation.with_matrix(values, representation.columns)
     learned = split_model is not None and _learned(representation.columns, X)
     network: Have[Network] = Missing("needs a torch model")
     if split_model is None:
@@ -102,6 +106,14 @@ def _in_memory(X: Any, y: Any, env: Any) -> tuple[Any, Any, Any]:
     from invariscope.models.torch_rows import in_memory  # here: torch is an extra
 
     return in_memory(X, y, env)
+
+
+def _in_order_of_labels(split_model: Split, X: Any, y: Any, env: Any) -> Split:
+    """Columns of predictions that are named after classes, in the order of these."""
+    if not split_model.names_columns or y is None:
+        return split_model
+    rows = Environments(np.zeros((row_count(X) or len(y), 1)), y, env)
+    return split_model if rows.y is None else split_model.for_labels(labels_in(rows.y, rows.classes))
 
 
 def _represented(split_model: Split | None, X: Any, env: Any) -> tuple[Array, tuple[str, ...], Floats | None]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from invariscope.errors import InputError
+from invariscope.models.outputs import refuse_labels
 from invariscope.models.splits import Split, SplitsItself
 from invariscope.reading.dataset import Dataset
 from invariscope.reading.fitted_columns import FittedColumns, candidates, refuse_absent
@@ -80,6 +81,7 @@ def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto"
     """
     column, option = data.others["prediction"].to_frame(), options.spell("prediction")
     name = str(options.prediction)
+    refuse_labels(column, f'column "{name}" ({option})')
     rows = Environments(column, data.y, data.env, target_name=data.target_name, env_name=data.env_name)
     target = target_of_columns(rows, task, columns=1)
     words = f'the predictions in column "{name}"'
@@ -163,7 +165,7 @@ def _reads(model: Any, X: Any) -> bool:
     try:
         with warnings.catch_warnings(action="ignore"):  # a model fitted on an array is given a table
             model.predict(X.head(ROWS_TRIED))
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # a model from a file can fail anywhere; its own words come when it predicts
         return False
     return True
 
