@@ -20,7 +20,7 @@ from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing,
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.adapters import split
+from invariscope.models.adapters import is_array, split
 from invariscope.models.outputs import checked_predictions, comes_from, numbered, own_names, row_count
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
@@ -52,6 +52,11 @@ def gather(
     it is among ``needs``.
     """
     X, y, env = _in_memory(X, y, env)
+    if env is None and is_array(model):  # what looks like predictions may be the rows themselves
+        raise InputError(
+            "no environments given: the model comes first, iv.audit(model, X, y, env); None in its place audits the "
+            "columns of X"
+        )
     split_model = None if model is None else _in_order_of_labels(split(model, rows=X), X, y, env)
     Z, columns, said = _represented(split_model, X, env)
     values, centre, scale = _standardised(Z, weight)

@@ -13,7 +13,7 @@ from invariscope.criteria.material import Have, Material, Missing, Predictions, 
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, probabilities_of
-from invariscope.models.adapters import split
+from invariscope.models.adapters import is_array, split
 from invariscope.models.outputs import HARD_LABELS, are_hard, checked_predictions
 from invariscope.models.splits import Split
 from invariscope.rows.arrays import Array, Floats
@@ -157,10 +157,10 @@ def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> 
         if isinstance(rows, Missing):
             return Missing(f"needs a baseline: {rows.reason}")
         return rows.original(_linked(pooled_head(rows, target)[1], target))
-    if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
-        split_baseline = split(baseline, rows=X).for_task(target.task)
+    if is_array(baseline):
+        split_baseline = Split(predict=baseline, task=target.task).for_labels(target.classes)
     else:
-        split_baseline = Split(predict=baseline, task=target.task)
+        split_baseline = split(baseline, rows=X).for_task(target.task)
     predictions = of_model(split_baseline, X, inputs, target)
     if isinstance(predictions, Missing):
         raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")

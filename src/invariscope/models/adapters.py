@@ -89,7 +89,7 @@ def split(
         return split_estimator(model)
     if hasattr(model, "predict_proba") or hasattr(model, "predict"):
         return split_predictor(model)
-    if _is_array(model):
+    if is_array(model):
         return Split(predict=model, name="predictions given as values")
     if callable(model):
         return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
@@ -98,7 +98,7 @@ def split(
     raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
 
 
-def _is_array(model: Any) -> bool:
+def is_array(model: Any) -> bool:
     """Predictions as values: arrays, lists of numbers, columns and tables of any library, tensors."""
     if isinstance(model, list | tuple):
         return bool(model) and not any(callable(part) or hasattr(part, "predict") for part in model[:2])

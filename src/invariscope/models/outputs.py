@@ -145,8 +145,8 @@ def order_of_columns(names: Sequence[str] | None, labels: Sequence[Any]) -> list
     >>> order_of_columns(["yes", "no"], ["no", "yes"]), order_of_columns(["p0", "p1"], ["no", "yes"])
     ([1, 0], None)
     """
-    if names is None or len(names) < 2 or len(labels) < 2:
-        return None
+    if names is None or not 2 <= len(labels) <= len(names):
+        return None  # one column, or too few: their number is judged elsewhere
     wanted = [str(label) for label in labels]
     if {*wanted} <= {*names} and len(names) == len({*names}):
         return [list(names).index(label) for label in wanted]
@@ -185,10 +185,12 @@ def _refuse_outside_unit_interval(probabilities: Floats, classes: Sequence[Any] 
             raise InputError(
                 f"predictions are labels ({said}), not probabilities: give what predict_proba gives; {OF_LABELS}"
             )
+        one = 'Apply the sigmoid or softmax first, or pass task="regression".'
+        several = "Apply the softmax first; for a target of numbers give one column."
         raise InputError(
             f"predictions of {int(outside.any(axis=1).sum())} rows lie outside 0..1 (they range from "
             f"{probabilities.min():.4g} to {probabilities.max():.4g}): classes need probabilities. "
-            'Apply the sigmoid or softmax first, or pass task="regression".'
+            f"{one if probabilities.shape[1] == 1 else several}"
         )
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from invariscope.errors import InputError
-from invariscope.models.outputs import refuse_labels
 from invariscope.models.splits import Split, SplitsItself
 from invariscope.reading.dataset import Dataset
 from invariscope.reading.fitted_columns import FittedColumns, candidates, refuse_absent
@@ -81,7 +80,6 @@ def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto"
     """
     column, option = data.others["prediction"].to_frame(), options.spell("prediction")
     name = str(options.prediction)
-    refuse_labels(column, f'column "{name}" ({option})')
     rows = Environments(column, data.y, data.env, target_name=data.target_name, env_name=data.env_name)
     target = target_of_columns(rows, task, columns=1)
     words = f'the predictions in column "{name}"'

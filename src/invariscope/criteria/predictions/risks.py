@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -119,8 +120,16 @@ def hard_label_notes(probabilities: Floats, given: Any) -> tuple[str, ...]:
     if not are_hard(probabilities):
         return ()
     if not isinstance(given, Environments):
-        warnings.warn(HARD_LABELS, stacklevel=4)
+        warnings.warn(HARD_LABELS, stacklevel=_depth_of_the_caller())
     return (HARD_LABELS,)
+
+
+def _depth_of_the_caller() -> int:
+    """How many calls above a warning in this module the user's own line is."""
+    depth, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("invariscope."):
+        depth, frame = depth + 1, frame.f_back
+    return depth - 1
 
 
 def log_loss_notes(predictions: Floats, target: Target, given: Any) -> tuple[str, ...]:
