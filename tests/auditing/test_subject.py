@@ -147,6 +147,21 @@ def test_rows_in_the_place_of_the_model() -> None:
     assert iv.audit(None, X, NUMBER, ENV, criteria="risk_variance").data.columns == ("x0", "x1")
 
 
+@pytest.mark.parametrize(
+    ("model", "message", "remedy"),
+    [
+        (LinearRegression, r"^LinearRegression is a class: pass a fitted model, LinearRegression\(...\).fit\(X, y\)$",
+         LinearRegression().fit(X, NUMBER)),
+        (LinearRegression(), r"^model is not fitted: call fit first \(LinearRegression\)$", LinearRegression().fit(X, NUMBER)),
+        ("LinearRegression", '^"LinearRegression" is text, not a model: pass the fitted model itself, or None to audit', None),
+    ],
+)  # fmt: skip
+def test_what_is_not_yet_a_model(model: Any, message: str, remedy: Any) -> None:
+    with pytest.raises(iv.InputError, match=message):
+        audited(model, NUMBER)
+    assert audited(remedy, NUMBER).data.task == "regression"
+
+
 # --- labels in the place of probabilities -----------------------------------------------------------------------------
 HARD = (P_TWO[:, 1] > 0.5).astype(float)
 
@@ -303,6 +318,7 @@ def test_outputs_that_leave_no_doubt_need_no_task(values: tuple[float, ...]) -> 
             return p
 
     network = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, len(values))).double()
-    for model in (p, lambda X: p, iv.Split(predict=p), iv.Split(X, p), Own(), network):
+    named = iv.split(network, classes=values)  # its outputs are 0, 1, ... unless somebody says otherwise
+    for model in (p, lambda X: p, iv.Split(predict=p), iv.Split(X, p), Own(), named):
         audit = audited(model, y, criteria=["risk_variance"])
         assert (audit.data.task, audit["risk_variance"].unit) == ("multiclass", "log-loss (nats)")

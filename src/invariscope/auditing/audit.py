@@ -46,7 +46,9 @@ def audit(
     Parameters
     ----------
     model : a fitted scikit-learn model, a torch module, a :class:`~invariscope.Split`, a function that predicts, or
-        ``None``, which audits the columns of ``X`` themselves, with a linear head fitted on them
+        ``None``, which audits the columns of ``X`` themselves, with a linear head fitted on them. Or its predictions
+        for these rows, from any library: (n,) numbers, (n,) probabilities of the second of two classes, or (n, K)
+        probabilities in the order of the sorted classes (or in columns named after them)
     X : the model's inputs: array, pandas, polars or pyarrow table; for networks also images, tensors and loaders
     y : the target; may be left out if ``X`` is a torch loader that gives (x, y) or (x, y, env)
     env : the environment of every row (site, year, camera, ...); may be left out likewise

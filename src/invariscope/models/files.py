@@ -50,7 +50,8 @@ def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequenc
     """Read a fitted model from a file.
 
     ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts, invariscope's own
-    estimators, and the types named in ``trusted`` (trees, say, or your own). ``.safetensors`` files are those that
+    estimators, and the types named in ``trusted`` (trees, say, or your own). What compiled code would read without
+    looking (support vectors, nodes, indices) is checked, trusted or not. ``.safetensors`` files are those that
     ``to_safetensors`` of these estimators writes (import them first): they hold no code at all. ``.pkl``, ``.pickle``
     and ``.joblib`` files are read only with ``trust_pickle=True``, because reading them runs whatever code is inside.
     The flag does not widen what is accepted from ``.skops`` files: in a comparison of several models only some may be
