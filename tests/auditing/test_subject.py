@@ -26,7 +26,8 @@ ENV = np.repeat(["a", "b", "c"], N // 3)
 NUMBER = X[:, 0] + (ENV == "c") * X[:, 1] + RNG.normal(size=N)
 TWO = np.array(["no", "yes"])[(NUMBER > 0).astype(int)]
 THREE = np.array(["ant", "bee", "cat"])[np.digitize(NUMBER, [-0.7, 0.7])]
-P_NUMBER = LinearRegression().fit(X, NUMBER).predict(X)
+LINE = LinearRegression().fit(X, NUMBER)
+P_NUMBER = LINE.predict(X)
 P_TWO = LogisticRegression().fit(X, TWO).predict_proba(X)
 P_THREE = LogisticRegression().fit(X, THREE).predict_proba(X)
 CRITERIA = ["regret", "risk_variance", "irm_penalty", "dric"]
@@ -150,12 +151,15 @@ def test_rows_in_the_place_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("model", "message", "remedy"),
     [
-        (LinearRegression, r"^LinearRegression is a class: pass a fitted model, LinearRegression\(...\).fit\(X, y\)$",
-         LinearRegression().fit(X, NUMBER)),
-        (LinearRegression(), r"^model is not fitted: call fit first \(LinearRegression\)$", LinearRegression().fit(X, NUMBER)),
-        ("LinearRegression", '^"LinearRegression" is text, not a model: pass the fitted model itself, or None to audit', None),
+        (
+            LinearRegression,
+            r"^LinearRegression is a class: pass a fitted model, LinearRegression\(...\).fit\(X, y\)$",
+            LINE,
+        ),
+        (LinearRegression(), r"^model is not fitted: call fit first \(LinearRegression\)$", LINE),
+        ("a line", '^"a line" is text, not a model: pass the fitted model itself, or None to audit the columns', None),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_yet_a_model(model: Any, message: str, remedy: Any) -> None:
     with pytest.raises(iv.InputError, match=message):
         audited(model, NUMBER)

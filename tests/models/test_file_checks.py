@@ -137,6 +137,15 @@ def histogram(place: str, value: int) -> HistGradientBoostingClassifier:
     return model
 
 
+def histogram_bits(place: int = 10**6) -> HistGradientBoostingClassifier:
+    """A column of numbers that is said to be one of categories, which are bits at some place."""
+    model = histogram("is_categorical", 1)
+    nodes = model._predictors[0][0]
+    nodes.nodes["bitset_idx"][0] = place
+    nodes.raw_left_cat_bitsets = np.zeros((1, 8), dtype=np.uint32)
+    return model
+
+
 def histogram_of_categories() -> HistGradientBoostingClassifier:
     """Without a single tree: no type in it needs to be trusted."""
     codes = np.column_stack([CLASSES, X[:, 0]])
@@ -233,6 +242,10 @@ FORGERIES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
     "boosting from": (boosting_from_too_few, (TREE,), "DummyClassifier.class_prior_ has shape (2,), not (3)"),
     "histogram child": (lambda: histogram("left", 10**6), (HISTOGRAM_TREE,), "children in a TreePredictor runs from"),
     "histogram column": (lambda: histogram("feature_idx", 10**9), (HISTOGRAM_TREE,), "features of a TreePredictor"),
+    "histogram bits": (histogram_bits, (HISTOGRAM_TREE,), "the categories of a TreePredictor runs from 1000000"),
+    "histogram numbers": (
+        lambda: histogram_bits(place=0), (HISTOGRAM_TREE,), "a TreePredictor has categories of a column of numbers",
+    ),
     "histogram categories": (
         histogram_of_categories, (), "the categories of a HistGradientBoostingClassifier runs from 0.0 to 1000000000.0",
     ),
@@ -345,6 +358,7 @@ SOUND: list[tuple[Any, tuple[str, ...]]] = [
         (HISTOGRAM_TREE, "functools.partial", "sklearn.utils.validation.check_array"),
     ),
     (make_pipeline(OneHotEncoder(max_categories=2, handle_unknown="ignore"), LogisticRegression()), ()),
+    (make_pipeline(OneHotEncoder(drop="first"), LogisticRegression()), ()),
     (make_pipeline(OneHotEncoder(drop="if_binary", handle_unknown="ignore"), LogisticRegression()), ()),
     (StackingClassifier([("svc", SVC()), ("line", LogisticRegression())], cv=2), ()),
 ]

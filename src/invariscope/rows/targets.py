@@ -46,8 +46,9 @@ def target_of(
     2. Labels, texts, categories and booleans are classes.
     3. ``outputs``, how many numbers the model or head gives per row, leaves no doubt where it is known. With K ≥ 2 the
        target is one of K classes: whole numbers 0..K-1 are their codes, also where a class is absent; K other values
-       (fractions, too, if they repeat) are sorted; ``classes`` names them in the order of the outputs. With one output two different values, or zeros
-       and ones only, are two classes, and anything else is numbers: one output cannot tell several classes apart.
+       (fractions, too, if they repeat) are sorted; ``classes`` names them in the order of the outputs. With one output
+       two different values, or zeros and ones only, are two classes, and anything else is numbers: one output cannot
+       tell several classes apart.
     4. Otherwise two different values are classes, and so are whole numbers 0..K-1 or 1..K with 3 ≤ K ≤ 10; everything
        else is numbers.
 
