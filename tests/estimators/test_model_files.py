@@ -186,6 +186,7 @@ def test_files_of_another_kind_are_refused(data: Data, tmp_path: Path) -> None:
         (lambda about, arrays: about["fitted"].pop("n_features_in_"), "damaged, or from another version"),
         (lambda about, arrays: about["network"].update(outputs=2), "2 outputs for 3 classes"),
         (lambda about, arrays: about["network"].update(hidden=[10**12]), "at most 100,000,000 are trained"),
+        (lambda about, arrays: about["fitted"].update(n_representation_=10**9), "but the network gives 4 features"),
         (lambda about, arrays: about["network"].update(activation="exec"), 'activation "exec" is unknown'),
         (lambda about, arrays: about["network"].update(precision="float8"), "precision is 'float8'"),
         (lambda about, arrays: about["classes"].update(dtype="V8"), "labels of type V8"),

@@ -43,31 +43,31 @@ DOORS: dict[str, tuple[Any, Call, str]] = {
     ),
     "environments": (ENV, lambda m: iv.regret(X, Y, m), '^"environment" is missing in 3 of 120 rows'),
     "weights": (np.ones(120), lambda m: iv.regret(X, Y, ENV, weight=m), "^weight has 3 negative, missing or infinite"),
-    "predictions": (Y, lambda m: iv.risk_variance(m, Y, ENV), '^column "x0" has 3 missing values'),
+    "predictions": (Y, lambda m: iv.risk_variance(m, Y, ENV), "^predictions: 3 values are masked; fill them"),
     "predictions for DRIC": (
         Y,
         lambda m: iv.dric(m, X, ENV, baseline=Y, n_boot=0),
-        "^predictions: 3 missing or infinite values; predict those rows too, or drop them$",
+        "^predictions: 3 values are masked; fill them, or drop those rows here and in X, y and env alike$",
     ),
     "a baseline": (
         Y,
         lambda m: iv.dric(Y, X, ENV, baseline=m, n_boot=0),
-        "^baseline: 3 missing or infinite values; predict those rows too, or drop them$",
+        "^baseline: 3 values are masked; fill them, or drop those rows here and in X, y and env alike$",
     ),
     "a baseline of an audit": (
         Y,
         lambda m: iv.audit(None, X, Y, ENV, baseline=m, n_boot=0),
-        "^predictions: 3 missing or infinite values",
+        "^predictions: 3 values are masked; fill them",
     ),
     "outcome models": (
         Y,
         lambda m: iv.transport_gap(X, Y, ENV, predictions=m, n_boot=0),
-        "^predictions: 3 missing or infinite values",
+        "^predictions: 3 values are masked; fill them",
     ),
     "predictions of a Split": (
         Y,
         lambda m: iv.audit(iv.Split(predict=m), X, Y, ENV, n_boot=0),
-        "^predictions: 3 missing or infinite values",
+        "^predictions: 3 values are masked; fill them",
     ),
     "rows of the worst case": (X, lambda m: iv.worst_case(HEAD, m, Y), '^column "x0" of Z has missing or infinite val'),
 }

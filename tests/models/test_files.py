@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import pickle
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
+import safetensors.numpy
 import skops.io
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA
@@ -147,6 +150,89 @@ def test_damaged_files(line: LinearRegression, tmp_path: Path) -> None:
         pass
     with pytest.raises(InputError, match=r"empty.skops: not a readable .skops file \(KeyError"):
         load_model(tmp_path / "empty.skops")
+
+
+# --- files that are not what they say ---------------------------------------------------------------------------------
+def rewritten(path: Path, parts: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> Path:
+    """The file with other parts in it."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, part in {**content, **parts}.items():
+            archive.writestr(name, part)
+    return path
+
+
+@pytest.fixture
+def stored(line: LinearRegression, tmp_path: Path) -> Path:
+    skops.io.dump(line, tmp_path / "line.skops")
+    return tmp_path / "line.skops"
+
+
+def test_a_file_that_would_fill_the_memory(stored: Path, line: LinearRegression, rows: np.ndarray) -> None:
+    """It is refused by what its archive says, before anything is unpacked; saving without compression helps."""
+    rewritten(stored, {"extra.npy": bytes(120_000_000)}, zipfile.ZIP_DEFLATED)
+    with pytest.raises(InputError) as told:
+        load_model(stored)
+    assert str(told.value) == (
+        f"{stored}: 0.1 MB unpack to 120 MB, which would fill the memory. If the model is that large, save it without "
+        "compression, as skops.io.dump does"
+    )
+    rewritten(stored, {})
+    np.testing.assert_array_equal(load_model(stored).predict(rows), line.predict(rows))
+
+
+def test_packed_models_are_read(line: LinearRegression, rows: np.ndarray, tmp_path: Path) -> None:
+    skops.io.dump(line, tmp_path / "packed.skops", compression=zipfile.ZIP_DEFLATED)
+    np.testing.assert_array_equal(load_model(tmp_path / "packed.skops").predict(rows), line.predict(rows))
+
+
+ENDLESS = io.BytesIO()
+np.lib.format.write_array_header_1_0(ENDLESS, {"descr": "<f8", "fortran_order": False, "shape": (10**14,)})
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (b"[" * 100_000, "RecursionError"),
+        (b"{", "JSONDecodeError"),
+        (b"[]", "AttributeError"),
+        (b"\xff\xfe", "JSONDecodeError|UnicodeDecodeError"),
+    ],
+)
+def test_damaged_descriptions(schema: bytes, words: str, stored: Path) -> None:
+    with pytest.raises(InputError, match=rf"line\.skops: not a readable \.skops file \(({words}): [^\n]*\)$"):
+        load_model(rewritten(stored, {"schema.json": schema}))
+
+
+def test_cut_off_archives_and_arrays_that_lie(stored: Path) -> None:
+    with zipfile.ZipFile(stored) as archive:
+        arrays = [name for name in archive.namelist() if name.endswith(".npy")]
+    rewritten(stored, dict.fromkeys(arrays, ENDLESS.getvalue()))
+    with pytest.raises(InputError, match=r"not a readable \.skops file \(MemoryError: Unable to allocate [^\n]*\)$"):
+        load_model(stored)
+    stored.write_bytes(stored.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"not a readable \.skops file \(BadZipFile: File is not a zip file\)$"):
+        load_model(stored)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda data: struct.pack("<Q", 10**15) + data[8:],
+        lambda data: struct.pack("<Q", 5) + b"words",
+        lambda data: data.replace(b"[3]", b"[9]"),
+        lambda data: data.replace(b"F64", b"F99"),
+        lambda data: data[:20],
+        lambda data: b"",
+    ],
+    ids=["length", "words", "shape", "type", "cut", "empty"],
+)
+def test_weights_whose_header_lies(forge: Any, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(forge(safetensors.numpy.save({"a": np.ones(3)})))
+    with pytest.raises(InputError, match=r"weights\.safetensors: not a readable \.safetensors file \([^\n]*\)$"):
+        load_model(path)
 
 
 def test_what_was_loaded_must_still_be_fitted(tmp_path: Path) -> None:

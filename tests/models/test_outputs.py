@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from invariscope.errors import InputError
-from invariscope.models.outputs import checked_predictions, prediction_columns
+from invariscope.models.outputs import are_hard, checked_predictions, order_of_columns, prediction_columns
 
 
 def test_columns_of_a_model_follow_the_classes_of_the_target() -> None:
@@ -66,10 +67,53 @@ def test_what_does_not_fit_is_refused_with_counts(values: Any, settings: dict[st
     [
         (np.zeros((2, 2, 2)), r"baseline: give one column, or one per class, not shape \(2, 2, 2\)"),
         ([1.0, np.inf, np.nan], "baseline: 2 missing or infinite values; predict those rows too"),
-        (["yes", "no"], r'baseline hold text \("yes"\)'),
+        (["yes", "no"], r'^baseline hold text \("yes"\): give numbers, or for classes probabilities, as predict_proba'),
+        (np.ma.masked_equal([1.0, 2.0, 3.0], 2.0), "^baseline: 1 values are masked; fill them, or drop those rows"),
+        (3.0, r"baseline: give one column, or one per class, not shape \(\)"),
         (type("Model", (), {"predict": len})(), "baseline: a model was given; give the numbers it predicts"),
     ],
 )
 def test_what_is_no_column_of_numbers_is_refused(values: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         prediction_columns(values, what="baseline")
+
+
+def test_labels_are_not_sent_through_a_sigmoid() -> None:
+    """Numbers that are the classes themselves are labels; any others are scores, for which a sigmoid helps."""
+    with pytest.raises(InputError) as told:
+        checked_predictions([1, 2, 2], task="binary", classes=(1, 2))
+    assert str(told.value) == (
+        "predictions are labels (1, 2), not probabilities: give what predict_proba gives; of labels alone, give one "
+        "column of 0 and 1 per class, as pandas.get_dummies(labels) does (they count as certain)"
+    )
+    dummies = pd.get_dummies(pd.Series([1, 2, 2]))
+    np.testing.assert_array_equal(checked_predictions(dummies, task="binary", classes=(1, 2)), [[1, 0], [0, 1], [0, 1]])
+    with pytest.raises(InputError, match="Apply the sigmoid or softmax first"):
+        checked_predictions([1.0, 3.0], task="binary", classes=(1, 2))
+
+
+@pytest.mark.parametrize(("values", "hard"), [([0.0, 1.0], True), ([[1, 0], [0, 1]], True), ([0.0, 1e-9], False)])
+def test_labels_in_disguise(values: Any, hard: bool) -> None:
+    assert are_hard(np.array(values)) is hard
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "order"),
+    [
+        (["b", "a"], ["a", "b"], [1, 0]),
+        (["2", "1", "0"], [0, 1, 2], [2, 1, 0]),
+        (["0", "1"], ["no", "yes"], None),
+        (["p1", "p2"], ["no", "yes"], None),
+        (["prediction"], ["no", "yes"], None),
+        (None, ["no", "yes"], None),
+        (["a", "b"], [], None),
+    ],
+)
+def test_the_order_of_columns(names: Any, labels: Any, order: Any) -> None:
+    assert order_of_columns(names, labels) == order
+
+
+@pytest.mark.parametrize("names", [["b", "c"], ["p1", "p0"], ["p2", "p3"], ["p0", "q1"], ["a", "a"]])
+def test_names_that_are_nobodys(names: list[str]) -> None:
+    with pytest.raises(InputError, match=r"the columns of the predictions are named .* but the classes are a, b: name"):
+        order_of_columns(names, ["a", "b"])

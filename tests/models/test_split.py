@@ -11,10 +11,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+import scipy.sparse
+import skops.io
 import torch
 from scipy.special import expit, softmax
+from sklearn.linear_model import LinearRegression
 
+import invariscope.models.files
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models import Split, split
@@ -139,7 +145,7 @@ def test_bad_splits_are_refused(settings: dict[str, Any], message: str) -> None:
             "predictions have 2 columns: a numeric target needs one",
         ),
         ([np.nan], "regression", "predictions: 1 missing or infinite values"),
-        (["yes"], None, r'predictions hold text \("yes"\), not numbers: give numbers, or probabilities'),
+        (["yes"], None, r'predictions hold text \("yes"\): give numbers, or for classes probabilities, as predict_p'),
     ],
 )
 def test_bad_predictions_are_refused(predictions: Any, task: str | None, message: str) -> None:
@@ -178,13 +184,112 @@ class Network:
         (Network, r"Network is a class: pass a fitted model, Network\(...\)$"),
         (Estimator(), r"a Estimator cannot be split: .* pass iv.Split\(represent=..., predict=..., head=...\)"),
         (42, r"a int cannot be split: it has no predict .* pass iv.Split\("),
-        ("model.skops", "a str cannot be split"),
+        ("Ridge", '^"Ridge" is text, not a model: pass the fitted model itself, or None to audit the columns of X$'),
+        ({"a": 1}, r"a dict cannot be split: .* pass iv.Split\("),
+        ([len, len], r"a list cannot be split: .* pass iv.Split\("),
+        (np, r"a module cannot be split: .* pass iv.Split\("),
     ],
     ids=lambda value: None if isinstance(value, str) else type(value).__name__,
 )
 def test_what_cannot_be_split(model: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         split(model)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_the_name_of_a_file_is_not_yet_a_model(kind: Any, data: Data, tmp_path: Path) -> None:
+    path = tmp_path / "line.skops"
+    skops.io.dump(LinearRegression().fit(data.X, data.number), path)
+    with pytest.raises(InputError) as told:
+        split(kind(path))
+    assert str(told.value) == (
+        f'"{path}" is the name of a file: read the model first, with invariscope.models.files.load_model("{path}"), '
+        "or on the command line with --model"
+    )
+    assert split(invariscope.models.files.load_model(str(path))).task == "regression"
+
+
+def test_a_model_as_one_half(data: Data) -> None:
+    model = LinearRegression().fit(data.X, data.number)
+    with pytest.raises(InputError, match="predict= is a LinearRegression: give a function, such as its predict, or an"):
+        Split(predict=model)
+    np.testing.assert_array_equal(Split(predict=model.predict).predict(data.X), model.predict(data.X))
+    np.testing.assert_array_equal(split(model).predict(data.X), model.predict(data.X))
+
+
+# --- predictions as values --------------------------------------------------------------------------------------------
+FORMS: dict[str, Any] = {
+    "array": np.asarray,
+    "single precision": np.float64,
+    "list": lambda p: p.tolist(),
+    "tuple": lambda p: tuple(p.tolist()),
+    "masked nowhere": np.ma.masked_invalid,
+    "pandas": lambda p: pd.Series(p) if p.ndim == 1 else pd.DataFrame(p),
+    "nullable": lambda p: pd.Series(p, dtype="Float64") if p.ndim == 1 else pd.DataFrame(p, dtype="Float64"),
+    "polars": lambda p: pl.Series(p) if p.ndim == 1 else pl.DataFrame(p),
+    "pyarrow": lambda p: pa.array(p) if p.ndim == 1 else pa.table({f"p{j}": p[:, j] for j in range(p.shape[1])}),
+    "tensor": lambda p: torch.tensor(p, requires_grad=True),
+    "sparse": lambda p: scipy.sparse.csr_array(np.atleast_2d(p.T).T),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_values_of_any_library(form: str, width: int, data: Data) -> None:
+    logits = data.X[:, :width]
+    p = data.number if width == 1 else softmax(logits, axis=1)
+    np.testing.assert_array_equal(split(FORMS[form](p)).predict(data.X), p)
+    assert split(FORMS[form](p)).description == "predictions given as values"
+
+
+def test_columns_named_after_classes(data: Data) -> None:
+    p = softmax(data.X, axis=1)
+    table = pd.DataFrame(p, columns=["cat", "ant", "bee"])
+    halves = Split(predict=table).for_labels(("ant", "bee", "cat"))
+    assert halves.classes == ("ant", "bee", "cat")
+    np.testing.assert_array_equal(halves.predict(data.X), p[:, [1, 2, 0]])
+    assert Split(predict=table).for_labels(("ant", "cat")).classes == ("ant", "cat", "bee")  # no row is a bee
+    for other in (table.set_axis(["p0", "p1", "p2"], axis=1), table.set_axis(range(3), axis=1), p):
+        kept = Split(predict=other)
+        assert kept.for_labels(("ant", "bee", "cat")) is kept
+    with pytest.raises(InputError) as told:
+        Split(predict=table).for_labels(("ant", "bee", "cow"))
+    assert str(told.value) == (
+        "the columns of the predictions are named cat, ant, bee, but the classes are ant, bee, cow: name every column "
+        "after its class, or give them without names, in this order"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            np.ma.masked_less(np.arange(90.0), 3),
+            "^predictions: 3 values are masked; fill them, or drop those rows here and",
+        ),
+        (np.zeros((90, 1, 2)), "predict gives 3 dimensions"),
+        (np.array(["yes"] * 90), r'^predictions hold text \("yes"\): .* as pandas.get_dummies\(labels\) does'),
+        (pd.DataFrame({"a": ["yes"] * 90}), r'^predictions hold text \("yes"\)'),
+        (pl.Series(["yes"] * 90), r'^predictions hold text \("yes"\)'),
+    ],
+)
+def test_values_that_are_no_predictions(values: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        split(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros(89), "^X has 90 rows but the predict array has 89: they must be about the very same rows$"),
+        (np.full(90, np.nan), "^predictions: 90 missing or infinite values; predict those rows too, or drop them$"),
+        (pd.Series([None, *[1.0] * 89], dtype="Float64"), "^predictions: 1 missing or infinite values"),
+        (pl.Series([None, *[1.0] * 89]), "^predictions: 1 missing or infinite values"),
+    ],
+)
+def test_values_that_do_not_fit_the_rows(values: Any, message: str, data: Data) -> None:
+    with pytest.raises(InputError, match=message):
+        split(values).predict(data.X)
 
 
 @pytest.mark.parametrize("setting", ["layer", "task", "classes", "batch_size", "device", "inputs", "output"])

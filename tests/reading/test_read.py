@@ -314,7 +314,7 @@ def test_codes_and_nameless_columns_in_files(tmp_path: Path) -> None:
         ({"target": None}, "target= is None: give the name of a column, as text"),
         ({"env": 3}, "env= is 3: give the name of a column, as text"),
         ({"features": [3]}, "features= is 3: give the name of a column, as text"),
-        ({"target": "\ud800"}, 'column "\ud800" (target=) is not in the table: it has '),
+        ({"target": "\ud800"}, 'column "\\ud800" (target=) is not in the table: it has '),
         ({"target": "il"}, 'column "il" (target=) is not in the table: did you mean "ill"?'),
         ({"env": "Hospitals"}, 'column "Hospitals" (env=) is not in the table: did you mean "hospital"?'),
         ({"features": ["agee"]}, 'column "agee" (features=) is not in the table: did you mean "age"?'),

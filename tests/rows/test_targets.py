@@ -235,6 +235,7 @@ def test_a_class_without_weight_never_occurs() -> None:
         (cycled(1, 2, 3), 3, "multiclass", (1, 2, 3)),
         (cycled(1, 2), 3, "multiclass", (0, 1, 2)),  # the class 0 is absent
         (cycled(10, 20, 40), 3, "multiclass", (10, 20, 40)),
+        (cycled(2.5, 3.7, 4.1), 3, "multiclass", (2.5, 3.7, 4.1)),
         (pd.Categorical(cycled(0, 2)), 4, "multiclass", (0, 1, 2, 3)),
         (np.arange(N) % 12, 15, "multiclass", tuple(range(15))),
         (np.full(N, 2.0), 3, "multiclass", (0, 1, 2)),
@@ -252,13 +253,18 @@ def test_outputs_leave_no_doubt(y: Any, outputs: int, task: str, classes: tuple[
     ("y", "options", "message"),
     [
         (np.linspace(2.5, 9, N), {"outputs": 3}, 'tells 3 classes apart, but target "target" has 24 different values'),
-        (cycled(2.5, 3.7, 4.1), {"outputs": 3}, "3 different values .2.5, 3.7, 4.1.: give a target"),
+        (cycled(2.5, 3.7, 4.1, 5.2), {"outputs": 3}, "4 different values .2.5, 3.7, 4.1, 5.2.: give a target"),
+        (np.linspace(2.5, 9, N), {"outputs": N}, "24 different values"),
         (cycled(*"abcde"), {"outputs": 3}, "5 different values .a, b, c, d, e.: give a target"),
         (cycled("a", "b"), {"outputs": 3}, "2 different values .a, b.: give a target"),
         (cycled(5, 6), {"outputs": 3}, "2 different values .5, 6.: give a target"),
         (cycled(*"abc"), {"outputs": 1}, "the model's one output tells 2 classes apart"),
         (cycled(1, 2, 3), {"outputs": 1, "task": "classification"}, "tells 2 classes apart"),
-        (cycled(1, 2, 3), {"outputs": 3, "task": "regression"}, "3 outputs but target .target. has 1 column: numbers"),
+        (
+            cycled(1, 2, 3),
+            {"outputs": 3, "task": "regression"},
+            "^task .regression. was asked for, but the model gives 3 numbers",
+        ),
         (cycled("a", "b"), {"outputs": 2, "classes": ["a", "z"]}, 'label "b", which is not among classes .a, z.'),
         (cycled("a", "b"), {"outputs": 2, "classes": ["a"]}, "classes lists 1 .a.: name one for each of its outputs"),
     ],

@@ -54,7 +54,9 @@ def audit(
     Parameters
     ----------
     model : a fitted scikit-learn model, a torch module or a method of one, a :class:`~invariscope.Split`, a function
-        that predicts, or ``None``, which audits the columns of ``X`` themselves, with a linear head fitted on them
+        that predicts, or ``None``, which audits the columns of ``X`` themselves, with a linear head fitted on them. Or
+        its predictions for these rows, from any library: (n,) numbers, (n,) probabilities of the second of two
+        classes, or (n, K) probabilities in the order of the sorted classes (or in columns named after them)
     X : the model's inputs: array, pandas, polars or pyarrow table; for networks also images, tensors, loaders,
         a list or dict with a loader for every environment, and a dict with an array for every input
     y : the target; may be left out if ``X`` is a torch loader that gives (x, y), (x, y, env) or a dict with an entry

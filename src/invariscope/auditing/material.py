@@ -21,9 +21,9 @@ from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing,
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.adapters import is_network, split
+from invariscope.models.adapters import is_array, is_network, split
 from invariscope.models.inputs import NamedInputs, holds_torch, listed, no_loader
-from invariscope.models.outputs import numbered, own_names
+from invariscope.models.outputs import checked_predictions, numbered, own_names, row_count
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
@@ -58,7 +58,12 @@ def gather(
     X, y, env = _in_memory(model, X, y, env, env_column, target_name)
     if isinstance(X, np.ma.MaskedArray):  # models would read what is under the mask
         X = matrix_of(X)[0]
-    split_model = None if model is None else split(model, rows=X)
+    if env is None and is_array(model):  # what looks like predictions may be the rows themselves
+        raise InputError(
+            "no environments given: the model comes first, iv.audit(model, X, y, env); None in its place audits the "
+            "columns of X"
+        )
+    split_model = None if model is None else _in_order_of_labels(split(model, rows=X), X, y, env)
     X = _as_read(split_model, X)
     Z, columns, said = _represented(split_model, X, env)
     values, centre, scale = _standardised(Z, weight)
@@ -68,6 +73,10 @@ def gather(
     odd = (*representation.hand_over_notes(), *notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns]))
     asked, said = split_model, _said(split_model, X, Z) if said is None else said
     representation, target, split_model = _targeted(representation, asked, said, task)
+    if split_model is not None and split_model.reads_one_column(said) and target.task == "binary":
+        said = checked_predictions(said, task="binary", classes=target.classes)
+        values, centre, scale = _standardised(log_odds(said), weight)
+        representation = representation.with_matrix(values, representation.columns)
     learned = split_model is not None and _learned(representation.columns, X)
     network: Have[Network] = Missing("needs a torch model")
     if split_model is None:
@@ -131,6 +140,14 @@ def _as_read(split_model: Split | None, X: Any) -> Any:
 
 def _several(X: NamedInputs) -> Missing:
     return Missing(f"the network reads several inputs ({listed(X.parts)}), and only one array can be moved")
+
+
+def _in_order_of_labels(split_model: Split, X: Any, y: Any, env: Any) -> Split:
+    """Columns of predictions that are named after classes, in the order of these."""
+    if not split_model.names_columns or y is None:
+        return split_model
+    rows = Environments(np.zeros((row_count(X) or len(y), 1)), y, env)
+    return split_model if rows.y is None else split_model.for_labels(labels_in(rows.y, rows.classes))
 
 
 def _represented(split_model: Split | None, X: Any, env: Any) -> tuple[Array, tuple[str, ...], Floats | None]:

@@ -13,12 +13,12 @@ from invariscope.criteria.material import Have, Material, Missing, Predictions, 
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, probabilities_of
-from invariscope.models.adapters import split
-from invariscope.models.outputs import checked_predictions
+from invariscope.models.adapters import is_array, split
+from invariscope.models.outputs import HARD_LABELS, are_hard, checked_predictions
 from invariscope.models.splits import Split
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.targets import Target
+from invariscope.rows.targets import Target, target_of
 
 NO_PREDICTIONS = Missing("the model was given without its predictions")
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
@@ -56,7 +56,8 @@ def subject_of(split_model: Split | None, material: Material, learned: bool, why
         head=f"linear head, {'squared loss' if material.task == 'regression' else 'log-loss'}",
         model="linear head fitted on the columns" if split_model is None else split_model.description,
     )
-    return Subject(data, learned, (*notes, *_notes_on_head(split_model, material, learned)))
+    notes += [*_notes_on_head(split_model, material, learned), *_notes_on_predictions(split_model, material)]
+    return Subject(data, learned, tuple(notes))
 
 
 def too_wide(data: Environments, target: Target) -> bool:
@@ -107,6 +108,24 @@ def _notes_on_head(split_model: Split | None, material: Material, learned: bool)
     return ()
 
 
+def _notes_on_predictions(split_model: Split | None, material: Material) -> list[str]:
+    """Predictions that are labels, where probabilities or numbers are looked for."""
+    notes, predictions, baseline = [], material.predictions, material.baseline
+    if isinstance(predictions, Predictions) and predictions.kind == "probabilities" and are_hard(predictions.values):
+        notes.append(HARD_LABELS)
+    if not isinstance(baseline, Missing) and material.task != "regression" and are_hard(baseline):
+        notes.append(HARD_LABELS.replace("All predictions", "All predictions of the baseline"))
+    rows = material.representation
+    if split_model is not None and split_model.task is None and isinstance(predictions, Predictions):
+        classes = () if material.task != "regression" or rows.y is None else target_of(rows).classes
+        if classes and np.isin(predictions.values, np.asarray(classes)).all():
+            notes.append(
+                f"The predictions are values of the target ({', '.join(map(str, classes))}) and are read as numbers. "
+                "If they are labels of classes, pass one column of probabilities per class."
+            )
+    return notes
+
+
 # --- its predictions --------------------------------------------------------------------------------------------------
 def of_model(
     split_model: Split, X: Any, data: Environments, target: Target, Z: Array | None = None, said: Floats | None = None
@@ -138,10 +157,10 @@ def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> 
         if isinstance(rows, Missing):
             return Missing(f"needs a baseline: {rows.reason}")
         return rows.original(_linked(pooled_head(rows, target)[1], target))
-    if callable(baseline) or hasattr(baseline, "predict") or isinstance(baseline, Split):
-        split_baseline = split(baseline, rows=X).for_task(target.task)
+    if is_array(baseline):
+        split_baseline = Split(predict=baseline, task=target.task).for_labels(target.classes)
     else:
-        split_baseline = Split(predict=baseline, task=target.task)
+        split_baseline = split(baseline, rows=X).for_task(target.task)
     predictions = of_model(split_baseline, X, inputs, target)
     if isinstance(predictions, Missing):
         raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")

@@ -175,6 +175,9 @@ def _made_again(estimator: Fitted) -> Halves:
         network.load_state_dict(weights, assign="hidden" in plan)
     except RuntimeError as error:
         raise InputError(f"the weights do not fit the network: {' '.join(str(error).split())}") from error
+    width = (*plan["hidden"], plan["outputs"])[-2:][0] if "hidden" in plan else estimator.n_representation_
+    if estimator.n_representation_ != width:
+        raise InputError(f"n_representation_ is {estimator.n_representation_}, but the network gives {width} features")
     return network.eval()
 
 

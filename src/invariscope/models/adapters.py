@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from invariscope.errors import InputError
@@ -11,6 +12,8 @@ from invariscope.models.sklearn_models import split_estimator, split_predictor
 from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.trained_with import TrainedNetwork
 from invariscope.rows.tables import comes_from
+
+FILES = (".skops", ".safetensors", ".pkl", ".pickle", ".joblib", ".onnx", ".pt", ".pth")
 
 
 def split(
@@ -42,6 +45,7 @@ def split(
     function X -> predictions         its predictions                       none
     method of a torch module          its answers, tensors in (``forward``  none (``forward``: that layer)
                                       is the module itself)
+    array or table of predictions     the predictions                       none
     ================================  ====================================  =======================================
 
     A head is given only where its scores (regression), their sigmoid or softmax (``predict_proba``) or its decision
@@ -102,9 +106,31 @@ def split(
         return split_estimator(model)
     if hasattr(model, "predict_proba") or hasattr(model, "predict"):
         return split_predictor(model)
+    if is_array(model):
+        return Split(predict=model, name="predictions given as values")
     if callable(model):
         return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
+    if isinstance(model, str | PurePath):
+        raise InputError(_words_for_text(str(model)))
     raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
+
+
+def is_array(model: Any) -> bool:
+    """Predictions as values: arrays, lists of numbers, columns and tables of any library, tensors."""
+    if isinstance(model, list | tuple):
+        return bool(model) and not any(callable(part) or hasattr(part, "predict") for part in model[:2])
+    shape = getattr(model, "shape", None)
+    many = isinstance(shape, tuple) and len(shape) > 0 and (hasattr(model, "__array__") or hasattr(model, "toarray"))
+    return many or hasattr(model, "__arrow_c_stream__") or hasattr(model, "__arrow_c_array__")
+
+
+def _words_for_text(text: str) -> str:
+    if PurePath(text).suffix.lower() in FILES:
+        return (
+            f'"{text}" is the name of a file: read the model first, with '
+            f'invariscope.models.files.load_model("{text}"), or on the command line with --model'
+        )
+    return f'"{text}" is text, not a model: pass the fitted model itself, or None to audit the columns of X'
 
 
 def _with_rows(model: Any, settings: dict[str, Any], rows: Any) -> Split:

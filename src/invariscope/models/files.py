@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from invariscope.errors import InputError
+from invariscope.models.file_checks import unchecked_parts
+from invariscope.models.native_checks import TamperedError
 
 #: Formats of rooms above this one, which they add when they are imported: ".safetensors" by `invariscope.estimators`.
 READERS: dict[str, Callable[[Path], Any]] = {}
 PICKLES = (".pkl", ".pickle", ".joblib")
+#: What a .skops file may unpack to: fitted numbers hardly shrink when they are packed, so a file that swells a hundred
+#: times was made to fill the memory; below the size, nothing is filled.
+MOST_SWELLING, HARMLESS_SIZE = 100, 100_000_000
 
 #: Parts of fitted scikit-learn models that skops does not list as known. All are plain Python objects that hold
 #: settings, numbers and other (checked) parts; none runs code when it is rebuilt. Trees are left out on purpose:
@@ -43,7 +50,8 @@ def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequenc
     """Read a fitted model from a file.
 
     ``.skops`` files are read if they hold nothing but standard scikit-learn, scipy and numpy parts, invariscope's own
-    estimators, and the types named in ``trusted`` (trees, say, or your own). ``.safetensors`` files are those that
+    estimators, and the types named in ``trusted`` (trees, say, or your own). What compiled code would read without
+    looking (support vectors, nodes, indices) is checked, trusted or not. ``.safetensors`` files are those that
     ``to_safetensors`` of these estimators writes (import them first): they hold no code at all. ``.pkl``, ``.pickle``
     and ``.joblib`` files are read only with ``trust_pickle=True``, because reading them runs whatever code is inside.
     The flag does not widen what is accepted from ``.skops`` files: in a comparison of several models only some may be
@@ -88,17 +96,40 @@ def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
     except ImportError as error:
         raise InputError(f"{path}: reading .skops files needs the package skops (pip install skops)") from error
     data = path.read_bytes()  # once, so that what is checked is what is loaded
+    _refuse_swelling(path, data)
     accepted = [*PLAIN_PARTS, *OWN_PARTS, *trusted]
     try:
         unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in accepted]
-        if not unknown:
-            return skops.io.loads(data, trusted=accepted)
+        model = None if unknown else skops.io.loads(data, trusted=accepted)
     except Exception as error:  # a damaged file can fail anywhere in the reader
         raise InputError(f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)})") from error
+    try:
+        unknown = unknown or unchecked_parts(model, trusted)
+    except TamperedError as error:
+        raise InputError(
+            f"{path}: {_line(error)}. The file is damaged, was tampered with or comes from another version of "
+            "scikit-learn: save the fitted model again"
+        ) from error
+    if not unknown:
+        return model
     raise InputError(
         f"{path} holds types that are not trusted: {', '.join(unknown)}. If you made the file yourself, pass "
-        f"{' '.join(f'--trust {name}' for name in unknown)}"
+        f"{' '.join(f'--trust {name}' for name in unknown)} (trusted={unknown} in Python)"
     )
+
+
+def _refuse_swelling(path: Path, data: bytes) -> None:
+    """A few bytes can be packed to become any number of them; how many is written in the archive."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+    except zipfile.BadZipFile:
+        return  # the reader says so
+    if size > max(HARMLESS_SIZE, MOST_SWELLING * len(data)):
+        raise InputError(
+            f"{path}: {len(data) / 1e6:,.1f} MB unpack to {size / 1e6:,.0f} MB, which would fill the memory. If the "
+            "model is that large, save it without compression, as skops.io.dump does"
+        )
 
 
 def _load_pickle(path: Path) -> Any:

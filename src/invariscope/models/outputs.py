@@ -19,16 +19,31 @@ SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or writte
 SHORT_SUM_SLACK = 4e-3  # of those kept in bfloat16 or float16; every one of them is off by up to 1 / 512 of itself
 
 
-def as_array(values: Any, what: str = "the array") -> Array:
-    """A numpy array; sparse matrices become dense, and what is masked is missing."""
+#: Said of probabilities that are none, wherever somebody could take them for some.
+HARD_LABELS = (
+    "All predictions are 0 or 1: labels, not probabilities. The log-loss of a row is then 0 or its cap, and "
+    "calibration counts errors. Pass probabilities, as predict_proba gives them, or the model itself."
+)
+OF_LABELS = (
+    "of labels alone, give one column of 0 and 1 per class, as pandas.get_dummies(labels) does (they count as certain)"
+)
+
+
+def as_array(values: Any, what: str = "predictions") -> Array:
+    """A numpy array; sparse matrices become dense, tensors leave their graph and device, masks must hide nothing."""
+    if isinstance(values, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(values).sum())):
+        raise InputError(
+            f"{what}: {hidden} values are masked; fill them, or drop those rows here and in X, y and env alike"
+        )
     return array_of(values.toarray() if hasattr(values, "toarray") else values, what, table=True)
 
 
 def dense_matrix(values: Any, what: str) -> tuple[Array, Names | None]:
     """A dense (n, d) float matrix, and the names it came with."""
     names = own_names(values)
-    table = values if names is not None else as_array(values, what)
-    if names is None and table.ndim not in (1, 2):
+    in_arrow = hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")  # one column of a table
+    table = values if names is not None or in_arrow else as_array(values, what)
+    if names is None and not in_arrow and table.ndim not in (1, 2):
         raise InputError(f"{what} gives {table.ndim} dimensions: give rows x columns (flatten images first)")
     matrix, _ = matrix_of(table)
     return matrix, names
@@ -77,7 +92,7 @@ def checked_predictions(
     if width == 1 and task in (None, "regression"):
         return matrix[:, 0]
     _refuse_other_classes(width, classes, columns, target_name)
-    _refuse_outside_unit_interval(matrix)
+    _refuse_outside_unit_interval(matrix, classes)
     if width == 1:
         matrix = np.hstack([1.0 - matrix, matrix])
     matrix = _summing_to_one(matrix, values)
@@ -90,20 +105,58 @@ def prediction_columns(values: Any, rows: int | None = None, what: str = "predic
     """Predictions of whatever kind as finite numbers (n, K), one row for each of ``rows``."""
     if hasattr(values, "predict"):
         raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
-    array = as_array(values, what)
-    first = array.ravel()[:1].tolist()
-    if first and isinstance(first[0], str):
-        raise InputError(
-            f'{what} hold text ("{first[0]}"), not numbers: give numbers, or probabilities as predict_proba gives them'
-        )
-    if array.ndim not in (1, 2):
-        raise InputError(f"{what}: give one column, or one per class, not shape {array.shape}")
+    refuse_labels(values, what)
+    shape = np.shape(values) if own_names(values) is None else ()
+    if len(shape) > 2 or shape == () == np.shape(values):
+        raise InputError(f"{what}: give one column, or one per class, not shape {shape}")
     matrix = dense_matrix(values, what)[0].astype(np.float64, copy=False)
     refuse_other_rows(rows, matrix, what)
     bad = int(np.sum(~np.isfinite(matrix)))
     if bad:
         raise InputError(f"{what}: {bad} missing or infinite values; predict those rows too, or drop them")
     return matrix
+
+
+def refuse_labels(values: Any, what: str = "predictions") -> None:
+    """Texts are labels: no number tells how sure they are."""
+    names = own_names(values)
+    if names:
+        values = values.iloc[:, 0] if hasattr(values, "iloc") else values[names[0]]
+    first = as_array(values, what).ravel()[:1].tolist()
+    if first and isinstance(first[0], str):
+        raise InputError(
+            f'{what} hold text ("{first[0]}"): give numbers, or for classes probabilities, as predict_proba gives '
+            f"them; {OF_LABELS}"
+        )
+
+
+def are_hard(probabilities: Floats) -> bool:
+    """Whether probabilities are labels in disguise: all of them 0 or 1."""
+    return bool(np.all((probabilities == 0.0) | (probabilities == 1.0)))
+
+
+def order_of_columns(names: Sequence[str] | None, labels: Sequence[Any]) -> list[int] | None:
+    """Where the column of every label is, if columns are named after labels; None if they have no names to go by.
+
+    Columns that are only numbered (x0, x1, ...) are in the order of the classes. Other names than those of the classes
+    are refused: nobody can tell which column is whose.
+
+    >>> order_of_columns(["yes", "no"], ["no", "yes"]), order_of_columns(["p0", "p1"], ["no", "yes"])
+    ([1, 0], None)
+    """
+    if names is None or not 2 <= len(labels) <= len(names):
+        return None  # one column, or too few: their number is judged elsewhere
+    wanted = [str(label) for label in labels]
+    if {*wanted} <= {*names} and len(names) == len({*names}):
+        return [list(names).index(label) for label in wanted]
+    numbers = [name[len(name.rstrip("0123456789")) :] for name in names]
+    stems = {name.rstrip("0123456789") for name in names}
+    if len(stems) == 1 and numbers in ([str(j + first) for j in range(len(names))] for first in (0, 1)):
+        return None
+    raise InputError(
+        f"the columns of the predictions are named {', '.join(names[:5])}, but the classes are "
+        f"{', '.join(wanted[:5])}: name every column after its class, or give them without names, in this order"
+    )
 
 
 def _refuse_other_classes(
@@ -122,13 +175,21 @@ def _refuse_other_classes(
         )
 
 
-def _refuse_outside_unit_interval(probabilities: Floats) -> None:
+def _refuse_outside_unit_interval(probabilities: Floats, classes: Sequence[Any] | None) -> None:
     outside = (probabilities < -RANGE_SLACK) | (probabilities > 1.0 + RANGE_SLACK)
     if outside.any():
+        values = np.unique(probabilities)
+        if len(values) <= 2 and all(value in (classes or ()) for value in values.tolist()):
+            said = ", ".join(f"{value:g}" for value in values)
+            raise InputError(
+                f"predictions are labels ({said}), not probabilities: give what predict_proba gives; {OF_LABELS}"
+            )
+        one = 'Apply the sigmoid or softmax first, or pass task="regression".'
+        several = "Apply the softmax first; for a target of numbers give one column."
         raise InputError(
             f"predictions of {int(outside.any(axis=1).sum())} rows lie outside 0..1 (they range from "
             f"{probabilities.min():.4g} to {probabilities.max():.4g}): classes need probabilities. "
-            'Apply the sigmoid or softmax first, or pass task="regression".'
+            f"{one if probabilities.shape[1] == 1 else several}"
         )
 
 

@@ -20,6 +20,7 @@ from invariscope.models.splits import BY_HAND, Split, SplitsItself
 from invariscope.rows.arrays import Array, Floats
 
 NOT_FITTED = "model is not fitted: call fit first"
+MOST_NAMES = 1_000_000  # of columns; a model that says it has more is not believed
 #: What lies below a model's predictions: a function to the representation, its columns, the head, and words.
 BelowPredictions = tuple[Callable[[Any], Any], Callable[[Any, Array], Names], LinearHead | None, str]
 
@@ -80,7 +81,7 @@ def _below_network(chain: tuple[Any, ...], final: Any, where: str) -> BelowPredi
 
 def _split_by_itself(model: Any, chain: tuple[Any, ...], final: SplitsItself, place: str) -> Split:
     """The halves an estimator gives by itself, with the transformers before it."""
-    halves = final.split()
+    halves = _applied(final, "split")
     return Split(
         partial(_represented, chain, final),
         _predictor(model, halves.task, halves.classes)[0],
@@ -118,6 +119,8 @@ def _task_of_estimator(model: Any) -> str | None:
             check_is_fitted(model)
         except NotFittedError as error:
             raise InputError(f"{NOT_FITTED} ({kind})") from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # from a file, or taken apart by hand
+            raise InputError(f"{kind} is not whole ({_line(error)}): fit it again, or save it again") from error
     task = "classification" if is_classifier(model) else "regression" if is_regressor(model) else None
     if task is None and hasattr(model, "fit_predict"):
         raise InputError(f"{kind} groups rows, it does not predict a target: {BY_HAND}")
@@ -251,7 +254,12 @@ def _task_and_classes(model: Any, task: str | None) -> tuple[str | None, tuple[A
         return task, None
     if isinstance(labels, list) and len(labels) and np.ndim(labels[0]) == 1:
         _refuse_many_targets(model, len(labels))
-    return task, tuple(np.asarray(labels).tolist())
+    known = tuple(np.asarray(labels).tolist())
+    if len(known) < 2:
+        raise InputError(
+            f"{type(model).__name__} was fitted on one class ({', '.join(map(str, known))}): fit it on rows of several"
+        )
+    return task, known
 
 
 def _refuse_many_targets(model: Any, count: int) -> None:
@@ -278,10 +286,14 @@ def _feature_names(chain: tuple[Any, ...], final: Any, X: Any, Z: Array) -> Name
     fitted_names = getattr((*chain, final)[0], "feature_names_in_", None)
     names = own_names(X) if fitted_names is None else tuple(map(str, fitted_names))
     for step, after in pairwise((*chain, final)):
+        width = getattr(after, "n_features_in_", 0)
+        width = int(width) if 0 < width <= MOST_NAMES else Z.shape[1]
         try:
+            if getattr(step, "_n_features_out", width) != width:
+                raise ValueError("it names other columns than the next step reads")
             names = tuple(map(str, step.get_feature_names_out(names)))
-        except (AttributeError, NotImplementedError, TypeError, ValueError):
-            names = numbered(type(step).__name__.lower(), int(getattr(after, "n_features_in_", 0)) or Z.shape[1])
+        except (AttributeError, LookupError, NotImplementedError, TypeError, ValueError):
+            names = numbered(type(step).__name__.lower(), width)
     if names is None or len(names) != Z.shape[1]:
         return numbered(type(chain[-1]).__name__.lower() if chain else "x", Z.shape[1])
     return names
@@ -296,12 +308,22 @@ def _score_names(classes: tuple[Any, ...], X: Any, Z: Array) -> Names:
     return tuple(f'score of "{c}"' for c in labels) if len(labels) == Z.shape[1] else numbered("score ", Z.shape[1])
 
 
-def _applied(model: Any, method: str, X: Any) -> Any:
-    """Call a model with X unchanged; its complaints about X become one sentence."""
+def _applied(model: Any, method: str, *X: Any) -> Any:
+    """Call a model with X unchanged; its complaints, about X or what it was fitted to, become one sentence."""
+    kind = type(model).__name__
     try:
-        return getattr(model, method)(X)
-    except (TypeError, ValueError) as error:
-        kind = type(model).__name__
+        return getattr(model, method)(*X)
+    except InputError:
+        raise
+    except Exception as error:  # a model that is not whole can fail anywhere
         if type(error).__name__ == "NotFittedError":
             raise InputError(f"{NOT_FITTED} ({kind})") from error
-        raise InputError(f"{kind}.{method} cannot use X: {' '.join(str(error).split())}") from error
+        if X and isinstance(error, TypeError | ValueError):
+            raise InputError(f"{kind}.{method} cannot use X: {' '.join(str(error).split())}") from error
+        raise InputError(
+            f"{kind}.{method} fails ({_line(error)}): the model is not whole, or was not made for such rows"
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -11,7 +11,16 @@ from typing import Any, Protocol, runtime_checkable
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
-from invariscope.models.outputs import Names, checked_predictions, dense_matrix, numbered, refuse_other_rows, row_count
+from invariscope.models.outputs import (
+    Names,
+    checked_predictions,
+    dense_matrix,
+    numbered,
+    order_of_columns,
+    refuse_labels,
+    refuse_other_rows,
+    row_count,
+)
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.targets import kind_of_task
@@ -30,7 +39,8 @@ class Split:
         regression; for classes the log-odds of the second class, or log pₖ/p_K with the last class as reference,
         from probabilities clipped to 1e-6 .. 1 - 1e-6.
     predict : function X -> (n,) numbers or (n, K) class probabilities, or such an array
-        With ``task="classification"`` one column is read as the probability of the second class.
+        Columns of a table that are named after the classes may be in any order. One column is the probability of the
+        second class with ``task="classification"`` or in an audit of a target with two.
         Left out, predictions come from ``represent`` and ``head``.
     head : LinearHead, optional
     columns : names of the representation's columns, or a function (X, Z) -> names
@@ -71,6 +81,7 @@ class Split:
     _represent: Callable[[Any], Any] | None
     _predict: Callable[[Any], Any] | None
     _columns: Callable[[Any, Array], Sequence[str]] | Names | None
+    _named: Names | None  # the columns of predictions given as a table
     _of_task: Callable[[str], Split] | None
     _of_rows: Callable[[Any], Split] | None
 
@@ -99,7 +110,7 @@ class Split:
         if head is not None:
             _refuse_unfit_head(head, represent, predict, task)
         represent, names = _as_function(represent, "represent")
-        predict, _ = _as_function(predict, "predict")
+        predict, named = _as_function(predict, "predict")
         columns = names if columns is None else columns
         level = level or ("prediction" if represent is None else "representation")
         self.__dict__.update(  # a frozen class sets its own attributes this way
@@ -117,6 +128,7 @@ class Split:
             _of_rows=of_rows,
             _represent=represent,
             _predict=predict,
+            _named=named,
             _columns=columns if columns is None or callable(columns) else tuple(map(str, columns)),
         )
 
@@ -157,6 +169,28 @@ class Split:
         A network may use its layers in another order than it defines them, and give several outputs.
         """
         return self if rows is None or self._of_rows is None else self._of_rows(rows)
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether its predictions are several columns of a table, which may be named after classes."""
+        return self.classes is None and self._named is not None and len(self._named) > 1
+
+    def for_labels(self, labels: Sequence[Any]) -> Split:
+        """The same model, its predictions in the order of these labels, where they are columns named after them."""
+        names, given = self._named, self._predict
+        order = order_of_columns(names, labels) if self.names_columns else None
+        if order is None or names is None or given is None:
+            return self
+        others = [j for j in range(len(names)) if j not in order]  # classes without rows
+        classes = (*labels, *(names[j] for j in others))
+        other = object.__new__(Split)
+        other.__dict__.update(self.__dict__, _predict=lambda X: given(X)[:, [*order, *others]], classes=classes)
+        return other
+
+    def reads_one_column(self, predictions: Floats | None) -> bool:
+        """Whether nobody has said what one column of predictions is: numbers, or probabilities."""
+        undecided = self.task is None and self._of_task is None and self._represent is None
+        return undecided and predictions is not None and predictions.ndim == 1
 
     def by_predictions(self) -> Split:
         """The same model, judged by its predictions alone: one column, or K - 1 for K classes.
@@ -237,6 +271,13 @@ def _as_function(half: Any, what: str) -> tuple[Callable[[Any], Any] | None, Nam
     """A half as a function of X, and the names of its columns where it is a table of values computed before."""
     if half is None or callable(half):
         return half, None
+    if hasattr(half, "predict"):
+        raise InputError(
+            f"{what}= is a {type(half).__name__}: give a function, such as its {what}, or an array; iv.split(model) "
+            "cuts a model in two by itself"
+        )
+    if what == "predict":
+        refuse_labels(half)
     values, names = dense_matrix(half, what)
     return partial(_given, values, what), names
 

@@ -47,8 +47,9 @@ def target_of(
     2. Labels, texts, categories and booleans are classes.
     3. ``outputs``, how many numbers the model or head gives per row, leaves no doubt where it is known. With K ≥ 2 the
        target is one of K classes: whole numbers 0..K-1 are their codes, also where a class is absent; K other values
-       are sorted; ``classes`` names them in the order of the outputs. With one output two different values, or zeros
-       and ones only, are two classes, and anything else is numbers: one output cannot tell several classes apart.
+       (fractions, too, if they repeat) are sorted; ``classes`` names them in the order of the outputs. With one output
+       two different values, or zeros and ones only, are two classes, and anything else is numbers: one output cannot
+       tell several classes apart.
     4. Otherwise two different values are classes, and so are whole numbers 0..K-1 or 1..K with 3 ≤ K ≤ 10; everything
        else is numbers.
 
@@ -97,7 +98,9 @@ def target_in(
         raise InputError(f'target "{name}" holds labels, not numbers: regression needs numbers')
     codes, order = _coded(values, labels, outputs, classes, name)
     if task == "binary" and len(order) != 2:
-        raise InputError(f'target "{name}" has {len(order)} classes: a binary task needs 2')
+        raise InputError(
+            f'target "{name}" has {len(order)} classes: a binary task needs 2. Leave task out, or say "classification".'
+        )
     return Target("binary" if len(order) == 2 else "multiclass", codes, order)
 
 
@@ -132,7 +135,10 @@ def agreed_task(task: str, of_model: str | None) -> str:
     if task == "auto" or of_model is None:
         return of_model or task
     if (task == "regression") != (of_model == "regression"):
-        raise InputError(f'task "{task}" was asked for, but the model does {of_model}')
+        raise InputError(
+            f'task "{task}" was asked for, but the model does {of_model}: leave task out, or give a model that does '
+            f"{'regression' if task == 'regression' else 'classification'}"
+        )
     return task
 
 
@@ -190,7 +196,10 @@ def _are_numbers(values: Floats, task: str, outputs: int | None, classes: Sequen
     if outputs == 1:
         return len(distinct) != 2 and not set(distinct.tolist()) <= {0.0, 1.0}
     if outputs is not None:
-        if not whole and len(distinct) != 2:
+        repeated = (
+            len(np.unique(values)) == outputs <= len(values) // 2
+        )  # as many fractions as outputs, again and again
+        if not whole and len(distinct) != 2 and not repeated:
             raise _contradiction(name, distinct.tolist(), outputs)
         return False
     counted = whole and len(distinct) <= MOST_CODES and distinct[0] in (0, 1) and np.ptp(distinct) == len(distinct) - 1
@@ -207,6 +216,11 @@ def _numbers(values: Array, task: str, outputs: int | None, name: str) -> Target
     columns = values.shape[1] if values.ndim > 1 else 1
     if task not in ("auto", "regression"):
         raise InputError(f'target "{name}" has {columns} columns: several numbers per row are a regression')
+    if outputs not in (None, columns) and task == "regression" and values.ndim == 1:
+        raise InputError(
+            f'task "regression" was asked for, but the model gives {outputs} numbers per row, which tell classes '
+            "apart: leave task out, or give a model of one number per row"
+        )
     if outputs not in (None, columns):
         raise InputError(
             f'the model has {outputs} outputs but target "{name}" has {columns} column{"s" * (columns > 1)}: '
@@ -268,8 +282,11 @@ def _contradiction(name: str, values: Sequence[Any], outputs: int, given: bool =
         f"give a target of its classes: numbers 0 to {count - 1} where some are absent, or labels that classes= names "
         "in the order of its outputs"
     )
+    if outputs == 1:
+        remedy = f"give a model with one output per class, or predictions in {len(values)} columns of probabilities"
     if given:
         remedy = "name one for each of its outputs, in their order"
     elif isinstance(values[0], Real):
-        remedy += '; if these are numbers, it takes a model of one output and task="regression"'
+        one = "" if outputs == 1 else "a model of one output and "
+        remedy += f'; if these are numbers, it takes {one}task="regression"'
     return InputError(f"{model} {count} classes apart, but {what} ({some}{', ...' * (len(values) > 5)}): {remedy}")

@@ -11,7 +11,7 @@ from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
 
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, TAIL, estimates, quadratic_interval
-from invariscope.criteria.predictions.risks import predictions_for
+from invariscope.criteria.predictions.risks import grouped_predictions, hard_label_notes, predictions_for
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
@@ -83,13 +83,14 @@ def calibration_variance(
     """
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
         raise InputError(f"bins is {bins!r}: give a whole number of 1 or more")
-    data = Environments.of(predictions, y, env, weight)
+    data = grouped_predictions(predictions, y, env, weight)
     target = target_of_columns(data, task, columns=data.X.shape[1])
     if target.task == "regression":
         raise InputError(
             "calibration needs classes and their probabilities, but this target holds numbers: give classes"
         )
-    cells = _cells_of(data, *_confidence_and_hits(predictions_for(data, target), target), int(bins))
+    values = predictions_for(data, target)
+    cells = _cells_of(data, *_confidence_and_hits(values, target), int(bins))
     observed = cells.calibration_error()
     low, centre, high = _error_interval(cells, observed)
     value = float(np.var(observed))
@@ -102,7 +103,7 @@ def calibration_variance(
         per_environment=estimates(data.labels, observed, low, high),
         worst=data.labels[worst],
         unit="share",
-        notes=data.notes + _floor_notes(data, cells, observed),
+        notes=data.notes + hard_label_notes(values, predictions) + _floor_notes(data, cells, observed),
     )
 
 

@@ -15,12 +15,17 @@ from invariscope.criteria.predictions.environment_means import (
     few_rows_notes,
     quadratic_interval,
 )
-from invariscope.criteria.predictions.risks import CLIP, log_loss_notes, predictions_for, refuse_overflow
+from invariscope.criteria.predictions.risks import (
+    CLIP,
+    grouped_predictions,
+    log_loss_notes,
+    predictions_for,
+    refuse_overflow,
+)
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target, target_of_columns
 
 FORMS = ("square", "split")
@@ -80,7 +85,7 @@ def irm_penalty(
     """
     if form not in FORMS:
         raise InputError(f'form "{form}" is unknown: use "square" or "split"')
-    data = Environments.of(predictions, y, env, weight)
+    data = grouped_predictions(predictions, y, env, weight)
     target = target_of_columns(data, task, columns=data.X.shape[1])
     values = predictions_for(data, target)
     gradients = environment_means(data, refuse_overflow(scale_gradients(values, target), "gradient"))
@@ -100,7 +105,7 @@ def irm_penalty(
         unit="squared nats" if classes else "(squared target units)²",
         notes=data.notes
         + _noise_notes(gradients, form)
-        + (log_loss_notes(values, target) if classes else ())
+        + (log_loss_notes(values, target, predictions) if classes else ())
         + few_rows_notes(data),
     )
 

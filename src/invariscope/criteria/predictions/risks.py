@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +17,7 @@ from invariscope.criteria.predictions.environment_means import (
     few_rows_notes,
 )
 from invariscope.errors import InputError
-from invariscope.models.outputs import checked_predictions
+from invariscope.models.outputs import HARD_LABELS, are_hard, checked_predictions, order_of_columns, refuse_labels
 from invariscope.results import Estimate, Label
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
@@ -55,22 +57,33 @@ class EnvironmentRisks:
 
 def environment_risks(predictions: Any, y: Any, env: Any, task: str, loss: str, weight: Any) -> EnvironmentRisks:
     """The risk of every environment under the loss asked for; every loss is 0 or more, and so are the intervals."""
-    data = Environments.of(predictions, y, env, weight)
+    data = grouped_predictions(predictions, y, env, weight)
     target = target_of_columns(data, task, columns=data.X.shape[1])
     values, name = predictions_for(data, target), loss_name(loss, target)
     means = environment_means(data, row_losses(values, target, name), share=name == "zero_one")
     low, high = means.ends()
     per_environment = estimates(data.labels, means.value, np.maximum(low, 0.0), high)
-    clipped = log_loss_notes(values, target) if name == "log_loss" else ()
+    clipped = log_loss_notes(values, target, predictions) if name == "log_loss" else ()
     return EnvironmentRisks(data, means, per_environment, UNITS[name], (*data.notes, *clipped, *few_rows_notes(data)))
+
+
+def grouped_predictions(predictions: Any, y: Any, env: Any, weight: Any) -> Environments:
+    """Rows with predictions as their columns; labels and masked values are refused as such, not as a column of X."""
+    if not isinstance(predictions, Environments):
+        refuse_labels(predictions)
+    return Environments.of(predictions, y, env, weight)
 
 
 def predictions_for(data: Environments, target: Target) -> Floats:
     """Predictions stored as the rows' only columns: (n,) values, (n,) probabilities of the second class, or (n, K).
 
-    Columns of class probabilities follow the sorted classes.
+    Columns of class probabilities follow the sorted classes, or are named after them.
     """
-    values = checked_predictions(data.X, task=target.task, classes=target.classes or None, target_name=data.target_name)
+    order = order_of_columns(data.columns, target.classes)
+    columns = data.X if order is None or len(order) != data.X.shape[1] else data.X[:, order]
+    values = checked_predictions(
+        columns, task=target.task, classes=target.classes or None, target_name=data.target_name
+    )
     return values[:, 1] if target.task == "binary" else values
 
 
@@ -102,12 +115,34 @@ def refuse_overflow(values: Floats, what: str) -> Floats:
     return values
 
 
-def log_loss_notes(predictions: Floats, target: Target) -> tuple[str, ...]:
-    """A remark when rows were predicted impossible and still occurred: their loss is capped, not infinite."""
+def hard_label_notes(probabilities: Floats, given: Any) -> tuple[str, ...]:
+    """A remark when probabilities are labels; aloud, too, where predictions were given to a criterion directly."""
+    if not are_hard(probabilities):
+        return ()
+    if not isinstance(given, Environments):
+        warnings.warn(HARD_LABELS, stacklevel=_depth_of_the_caller())
+    return (HARD_LABELS,)
+
+
+def _depth_of_the_caller() -> int:
+    """How many calls above a warning in this module the user's own line is."""
+    depth, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("invariscope."):
+        depth, frame = depth + 1, frame.f_back
+    return depth - 1
+
+
+def log_loss_notes(predictions: Floats, target: Target, given: Any) -> tuple[str, ...]:
+    """Remarks when probabilities are labels, or rows were predicted impossible and still occurred.
+
+    The loss of such rows is capped, not infinite. ``given`` is what the user passed as predictions.
+    """
+    hard = hard_label_notes(predictions, given)
     count = int(np.count_nonzero(probability_of_truth(predictions, target.values) < CLIP))
     if not count:
-        return ()
+        return hard
     return (
+        *hard,
         f"{count} rows belong to a class that was given probability 0: their log-loss is infinite and was capped at "
         f"{-np.log(CLIP):.1f} nats. Pass probabilities, not hard labels.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from invariscope.criteria.transport.outcome_models import (
     fit_linear_heads,
     given_predictions,
 )
-from invariscope.models.outputs import prediction_columns
+from invariscope.models.outputs import HARD_LABELS, are_hard, prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, grouped_rows
 from invariscope.results import Overlap, TransportGapResult
@@ -135,6 +136,9 @@ def transport_gap(
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
         fold, used, notes = _folds(data, target, folds)
+        if given is not None and target.task != "regression" and are_hard(given):
+            warnings.warn(HARD_LABELS, stacklevel=2)
+            notes = (*notes, HARD_LABELS)
         fitted = ratio_for(data, ratio, folds=fold[fold >= 0] if used > 1 else 0, rng=ratio_rng)
         outcome = (
             fit_linear_heads(data, target, fold, used) if given is None else given_predictions(data, target, given)

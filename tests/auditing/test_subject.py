@@ -1,0 +1,328 @@
+"""Audits of predictions given as values: the same as of a function that gives them, and labels are called labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from click.testing import CliRunner
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import invariscope as iv
+from invariscope.cli import main
+from invariscope.models.outputs import HARD_LABELS
+
+N = 240
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 2))
+ENV = np.repeat(["a", "b", "c"], N // 3)
+NUMBER = X[:, 0] + (ENV == "c") * X[:, 1] + RNG.normal(size=N)
+TWO = np.array(["no", "yes"])[(NUMBER > 0).astype(int)]
+THREE = np.array(["ant", "bee", "cat"])[np.digitize(NUMBER, [-0.7, 0.7])]
+LINE = LinearRegression().fit(X, NUMBER)
+P_NUMBER = LINE.predict(X)
+P_TWO = LogisticRegression().fit(X, TWO).predict_proba(X)
+P_THREE = LogisticRegression().fit(X, THREE).predict_proba(X)
+CRITERIA = ["regret", "risk_variance", "irm_penalty", "dric"]
+
+
+def audited(model: Any, y: Any, **options: Any) -> iv.Audit:
+    return iv.audit(model, X, y, ENV, n_boot=99, **{"criteria": CRITERIA, **options})
+
+
+def numbers(audit: iv.Audit) -> dict[str, float]:
+    return {name: audit[name].value for name in CRITERIA}
+
+
+# --- values of any library --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("y", "given", "forms"),
+    [
+        (
+            NUMBER,
+            P_NUMBER,
+            [P_NUMBER.tolist(), pd.Series(P_NUMBER), pl.Series(P_NUMBER), pa.array(P_NUMBER), torch.tensor(P_NUMBER)],
+        ),
+        (
+            TWO,
+            P_TWO,
+            [
+                P_TWO[:, 1],
+                P_TWO[:, 1].tolist(),
+                pd.Series(P_TWO[:, 1], name="risk"),
+                pd.DataFrame(P_TWO[:, ::-1], columns=["yes", "no"]),
+                pl.DataFrame({"yes": P_TWO[:, 1], "no": P_TWO[:, 0]}),
+                pa.table({"yes": P_TWO[:, 1], "no": P_TWO[:, 0]}),
+                torch.tensor(P_TWO),
+                lambda X: P_TWO[:, 1],
+            ],
+        ),
+        (
+            THREE,
+            P_THREE,
+            [
+                P_THREE.tolist(),
+                pd.DataFrame(P_THREE[:, [2, 0, 1]], columns=["cat", "ant", "bee"]),
+                pl.DataFrame(P_THREE),
+            ],
+        ),
+    ],
+    ids=["numbers", "two classes", "three classes"],
+)
+def test_values_are_a_model(y: Any, given: Any, forms: list[Any]) -> None:
+    """As the function that gives them, one column for two classes or two."""
+    expected = numbers(audited(lambda X: given, y))
+    for model in (given, iv.Split(predict=given), *forms):
+        assert numbers(audited(model, y)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_names_of_columns_decide_in_criteria_and_baselines_too() -> None:
+    table = pd.DataFrame(P_THREE[:, [2, 0, 1]], columns=["cat", "ant", "bee"])
+    for criterion in (iv.risk_variance, iv.worst_environment_risk, iv.irm_penalty, iv.calibration_variance):
+        assert criterion(table, THREE, ENV).value == criterion(P_THREE, THREE, ENV).value
+    flat = np.full((N, 3), 1 / 3)
+    assert audited(flat, THREE, baseline=table)["dric"].value == audited(flat, THREE, baseline=P_THREE)["dric"].value
+
+
+def test_the_record_says_what_was_audited() -> None:
+    audit = audited(P_NUMBER, NUMBER)
+    assert audit.data.model == "predictions given as values"
+    assert audit.data.representation == "prediction level: predictions given as values"
+    assert audit.data.columns == ("prediction",)
+    assert audit.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (P_NUMBER[1:], "X has 240 rows but the predict array has 239: they must be about the very same rows"),
+        (np.where(P_NUMBER > 0, np.nan, P_NUMBER), "missing or infinite values; predict those rows too, or drop them"),
+        (
+            np.ma.masked_greater(P_NUMBER, 0),
+            "values are masked; fill them, or drop those rows here and in X, y and env",
+        ),
+        (
+            np.where(P_NUMBER > 0, "up", "down"),
+            'hold text \\("(up|down)"\\): give numbers, or for classes probabilities',
+        ),
+        (
+            np.column_stack([P_NUMBER] * 2),
+            "lie outside 0..1 .* Apply the softmax first; for a target of numbers give one",
+        ),
+        (
+            pd.DataFrame(P_TWO, columns=["p_no", "p_yes"]),
+            "tells 2 classes apart, but target .* has 240 different values",
+        ),
+    ],
+)
+def test_values_that_cannot_be_predictions(model: Any, message: str) -> None:
+    with pytest.raises(iv.InputError, match=message):
+        audited(model, NUMBER)
+
+
+def test_names_that_are_not_those_of_the_classes() -> None:
+    """Nobody can tell which column is whose; both remedies work."""
+    with pytest.raises(
+        iv.InputError, match="columns of the predictions are named p_no, p_yes, but the classes are no, y"
+    ):
+        audited(pd.DataFrame(P_TWO, columns=["p_no", "p_yes"]), TWO)
+    expected = numbers(audited(P_TWO, TWO))
+    assert numbers(audited(pd.DataFrame(P_TWO, columns=["no", "yes"]), TWO)) == expected
+    assert numbers(audited(pd.DataFrame(P_TWO, columns=["p_no", "p_yes"]).to_numpy(), TWO)) == expected
+
+
+def test_rows_in_the_place_of_the_model() -> None:
+    with pytest.raises(iv.InputError) as told:
+        iv.audit(X, NUMBER, ENV)
+    assert str(told.value) == (
+        "no environments given: the model comes first, iv.audit(model, X, y, env); None in its place audits "
+        "the columns of X"
+    )
+    assert iv.audit(None, X, NUMBER, ENV, criteria="risk_variance").data.columns == ("x0", "x1")
+
+
+@pytest.mark.parametrize(
+    ("model", "message", "remedy"),
+    [
+        (
+            LinearRegression,
+            r"^LinearRegression is a class: pass a fitted model, LinearRegression\(...\).fit\(X, y\)$",
+            LINE,
+        ),
+        (LinearRegression(), r"^model is not fitted: call fit first \(LinearRegression\)$", LINE),
+        ("a line", '^"a line" is text, not a model: pass the fitted model itself, or None to audit the columns', None),
+    ],
+)
+def test_what_is_not_yet_a_model(model: Any, message: str, remedy: Any) -> None:
+    with pytest.raises(iv.InputError, match=message):
+        audited(model, NUMBER)
+    assert audited(remedy, NUMBER).data.task == "regression"
+
+
+# --- labels in the place of probabilities -----------------------------------------------------------------------------
+HARD = (P_TWO[:, 1] > 0.5).astype(float)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HARD,
+        lambda X: HARD,
+        lambda X: np.column_stack([1 - HARD, HARD]),
+        iv.Split(X, HARD),
+        iv.Split(predict=HARD, task="classification", classes=["no", "yes"]),
+        pd.get_dummies(pd.Series(np.where(HARD == 1, "yes", "no"))),
+    ],
+)
+def test_labels_given_as_probabilities_are_noted(model: Any) -> None:
+    audit = audited(model, TWO)
+    assert audit.notes.count(HARD_LABELS) == 1
+    for name in ("risk_variance", "irm_penalty"):
+        assert HARD_LABELS in audit[name].notes
+    assert HARD_LABELS.startswith("All predictions are 0 or 1: labels, not probabilities.")
+
+
+def test_probabilities_are_not_called_labels() -> None:
+    for model, y in ((P_TWO, TWO), (P_THREE, THREE), (NUMBER > 0, NUMBER), (LogisticRegression().fit(X, TWO), TWO)):
+        audit = audited(model, y)
+        assert not any("labels" in note for note in (*audit.notes, *audit["risk_variance"].notes))
+
+
+def test_a_model_that_only_votes_is_judged_by_its_errors_and_needs_no_note() -> None:
+    class Votes:
+        classes_ = np.array(["no", "yes"])
+
+        def predict(self, X: Any) -> Any:
+            return np.where(HARD == 1, "yes", "no")
+
+    audit = audited(Votes(), TWO)
+    assert audit["risk_variance"].unit == "share"
+    assert HARD_LABELS not in (*audit.notes, *audit["risk_variance"].notes)
+
+
+def test_labels_as_a_baseline_are_noted() -> None:
+    words = "All predictions of the baseline are 0 or 1: labels, not probabilities."
+    assert [note for note in audited(P_TWO, TWO, baseline=HARD).notes if note.startswith(words)]
+    assert not audited(P_TWO, TWO, baseline=P_TWO[:, 1]).notes
+
+
+@pytest.mark.parametrize(
+    "criterion", [iv.risk_variance, iv.worst_environment_risk, iv.irm_penalty, iv.calibration_variance]
+)
+def test_without_an_audit_labels_are_warned_about(criterion: Any) -> None:
+    with pytest.warns(UserWarning, match="All predictions are 0 or 1: labels, not probabilities") as told:
+        result = criterion(HARD, TWO, ENV)
+    assert HARD_LABELS in result.notes
+    assert told[0].filename == __file__  # the line that called
+    assert HARD_LABELS not in criterion(P_TWO, TWO, ENV).notes
+
+
+def test_errors_need_no_probabilities() -> None:
+    assert HARD_LABELS not in iv.risk_variance(HARD, TWO, ENV, loss="zero_one").notes
+
+
+def test_transport_of_labels_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match="labels, not probabilities"):
+        result = iv.transport_gap(X, TWO, ENV, predictions=HARD, n_boot=99)
+    assert HARD_LABELS in result.notes
+
+
+def test_predicted_labels_are_refused_with_remedies_that_work() -> None:
+    """Texts, or the numbers of the classes; a sigmoid of them would be worse than nothing."""
+    model = LogisticRegression().fit(X, TWO)
+    for predicted, y in ((model.predict, TWO), (model.predict(X), TWO), ((HARD + 1).astype(int), (TWO == "yes") + 1)):
+        with pytest.raises(iv.InputError, match=r"predict_proba .*; of labels alone, .*pandas\.get_dummies"):
+            audited(predicted, y)
+    assert numbers(audited(model.predict_proba, TWO)) == numbers(audited(P_TWO, TWO))
+    assert HARD_LABELS in audited(pd.get_dummies(pd.Series(model.predict(X))), TWO).notes
+    for criterion in (iv.risk_variance, iv.irm_penalty, iv.calibration_variance):
+        with pytest.raises(iv.InputError, match=r'^predictions hold text \("(no|yes)"\): give numbers, or for classes'):
+            criterion(model.predict(X), TWO, ENV)
+
+
+def test_values_of_the_target_may_be_labels() -> None:
+    """One column tells two classes apart at most, so these are numbers; but somebody may have meant classes."""
+    codes = np.digitize(NUMBER, [-0.7, 0.7])
+    audit = audited(np.digitize(P_NUMBER, [-0.7, 0.7]), codes)
+    assert audit.data.task == "regression"
+    assert audit.notes == (
+        "The predictions are values of the target (0, 1, 2) and are read as numbers. If they are labels of classes, "
+        "pass one column of probabilities per class.",
+    )
+    assert audited(P_NUMBER, codes).notes == ()
+    assert audited(P_THREE, codes).data.task == "multiclass"
+
+
+def test_a_column_of_labels_on_the_command_line(tmp_path: Path) -> None:
+    words = np.where(HARD == 1, "yes", "no")
+    table = pd.DataFrame({"a": X[:, 0], "y": TWO, "env": ENV, "hard": HARD, "words": words, "risk": P_TWO[:, 1]})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    about = ["audit", str(tmp_path / "t.csv"), "--target", "y", "--env", "env", "--features", "a", "--n-boot", "99"]
+    noted = CliRunner().invoke(main, [*about, "--prediction", "hard", "--json", str(tmp_path / "hard.json")])
+    assert noted.exit_code == 0, noted.output
+    assert HARD_LABELS in json.loads((tmp_path / "hard.json").read_text())["notes"]
+    refused = CliRunner().invoke(main, [*about, "--prediction", "words"])
+    assert refused.exit_code == 2
+    sentence = (
+        'column "words" (--prediction) does not hold numbers: give the predicted value, or for two classes the prob'
+    )
+    assert sentence in " ".join(refused.output.split())
+    assert CliRunner().invoke(main, [*about, "--prediction", "risk"]).exit_code == 0
+
+
+# --- a task that contradicts the model --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("model", "y", "task", "message"),
+    [
+        (P_THREE, np.digitize(NUMBER, [-0.7, 0.7]), "regression",
+         'task "regression" was asked for, but the model gives 3 numbers per row, which tell classes apart: leave'),
+        (LinearRegression().fit(X, NUMBER), (NUMBER > 0) * 1, "classification",
+         'task "classification" was asked for, but the model does regression: leave task out, or give a model'),
+        (LogisticRegression().fit(X, THREE), THREE, "regression",
+         'task "regression" was asked for, but the model does classification: leave task out, or give a model that do'),
+        (P_THREE, THREE, "binary",
+         'target "target" has 3 classes: a binary task needs 2. Leave task out, or say "classification".'),
+        (P_TWO[:, 1], THREE, "classification",
+         "give a model with one output per class, or predictions in 3 columns of probabilities"),
+    ],
+)  # fmt: skip
+def test_a_task_that_contradicts_the_model(model: Any, y: Any, task: str, message: str) -> None:
+    with pytest.raises(iv.InputError) as told:
+        audited(model, y, task=task)
+    assert message in str(told.value)
+
+
+def test_leaving_the_task_out_helps() -> None:
+    codes = np.digitize(NUMBER, [-0.7, 0.7])
+    assert audited(P_THREE, codes).data.task == "multiclass"
+    assert audited(P_THREE, THREE, task="classification").data.task == "multiclass"
+    assert audited(LinearRegression().fit(X, NUMBER), NUMBER).data.task == "regression"
+
+
+@pytest.mark.parametrize(
+    "values", [(10, 20, 40), (0.5, 1.5, 2.5), tuple(range(0, 600, 40))], ids=["whole", "half", "15"]
+)
+def test_outputs_that_leave_no_doubt_need_no_task(values: tuple[float, ...]) -> None:
+    """Numbers that would be amounts are classes where every model has a column for each."""
+    y = np.array(values)[np.arange(N) % len(values)]
+    codes = np.arange(N) % len(values)
+    p = LogisticRegression().fit(X, codes).predict_proba(X)
+
+    class Own:
+        classes_ = np.array(values)
+
+        def predict_proba(self, X: Any) -> Any:
+            return p
+
+    network = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, len(values))).double()
+    named = iv.split(network, classes=values)  # its outputs are 0, 1, ... unless somebody says otherwise
+    for model in (p, lambda X: p, iv.Split(predict=p), iv.Split(X, p), Own(), named):
+        audit = audited(model, y, criteria=["risk_variance"])
+        assert (audit.data.task, audit["risk_variance"].unit) == ("multiclass", "log-loss (nats)")
