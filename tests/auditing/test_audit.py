@@ -231,9 +231,9 @@ def test_a_subset_of_criteria(seed: int) -> None:
     assert found["regret"].value == audited(None, data)["regret"].value
 
 
-@pytest.mark.parametrize("names", [["beauty"], ["regret", "beauty"]])
+@pytest.mark.parametrize("names", [["beauty"], ["regret", "beauty"], ["all", "beauty"]])
 def test_an_unknown_criterion_is_refused(names: list[str], seed: int) -> None:
-    with pytest.raises(iv.InputError, match=r'criterion "beauty" is unknown: there are .*regret'):
+    with pytest.raises(iv.InputError, match=r'criterion "beauty" is unknown: there are .*regret.*, and "all"$'):
         audited(None, patients(seed), criteria=names)
 
 

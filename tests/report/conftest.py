@@ -26,7 +26,7 @@ def small_rows(task: str) -> Rows:
 def of_model(fit: Callable[[Rows], Any], task: str = "binary") -> iv.Audit:
     rows = small_rows(task)
     X = rows.X.to_numpy(np.float32)
-    return iv.audit(fit(rows), X, rows.y, rows.env, n_boot=DRAWS, **NAMES)
+    return iv.audit(fit(rows), X, rows.y, rows.env, n_boot=DRAWS, criteria="all", **NAMES)
 
 
 def logistic(rows: Rows) -> Any:

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -43,6 +44,19 @@ def test_everything_at_a_glance(audit: iv.Audit) -> None:
         "(95 %: 14–22); 5 of 12 pairs differ surely, 4 cannot be compared." in said
     )
     assert "Left out: Worst-case loss in input space (needs a torch model)." in said
+
+
+def test_what_takes_long_is_left_out_with_the_way_to_ask_for_it() -> None:
+    X, env = np.random.default_rng(0).normal(size=(90, 2)).astype(np.float32), np.repeat(["a", "b", "c"], 30)
+    network = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh(), torch.nn.Linear(2, 1))
+    found = iv.audit(network, X, X[:, 0] + X[:, 1] ** 2, env, n_boot=99)
+    assert "worst_case" in found.results
+    assert (
+        'Worst-case loss in input space (it takes long: ask for it with criteria="all", or by name with '
+        'criteria="worst_case_in_inputs" (--criteria on the command line)' in " ".join(str(found).split())
+    )
+    asked = iv.audit(network, X, X[:, 0] + X[:, 1] ** 2, env, n_boot=99, criteria="worst_case_in_inputs")
+    assert set(asked.results) == {"regret", "worst_case_in_inputs"}
 
 
 def test_the_baseline_itself_has_no_interval_to_show(audit: iv.Audit) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from invariscope.auditing.algorithm_needed import algorithm_needed
 from invariscope.auditing.material import gather
 from invariscope.auditing.record import Audit, Settings
-from invariscope.auditing.run import chosen_criteria, run
+from invariscope.auditing.run import chosen_criteria, not_asked_for, run
 from invariscope.auditing.verdict import ALPHA, MARGIN, overlap_in, verdict_of, verdict_without_regret
 from invariscope.criteria.material import AuditOptions
 from invariscope.errors import InputError
@@ -51,9 +51,11 @@ def audit(
     y : the target; may be left out if ``X`` is a torch loader that gives (x, y) or (x, y, env)
     env : the environment of every row (site, year, camera, ...); may be left out likewise
     baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
-    criteria : names of the criteria to compute (default: all that can be)
+    criteria : names of the criteria to compute, or "all" (default: all but those that take long and are left out until
+        asked for, as the worst case in input space is)
     ratio : estimator of density ratios, a name or a scikit-learn classifier: see :func:`~invariscope.density_ratio`
-    n_boot : draws for intervals and null distributions
+    n_boot : draws for intervals and null distributions, but no more than a criterion says are enough (199 for the bands
+        of worst cases; DRIC refits density ratios at most 99 times)
     progress : say on the terminal what is being done
     margin : extra loss of practical importance; differences below it are called negligible
     weight : rows each row stands for
@@ -96,7 +98,8 @@ def audit(
             env_name=env_name,
             needs={need for criterion in chosen for need in criterion.needs},
         )
-        results, left_out = run(chosen, material, AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio), say)
+        options = AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio)
+        results, left_out = run(chosen, material, options, say, not_asked_for(criteria))
     data, trained_by = subject.data, material.trained_with.name
     if "regret" in left_out:
         verdict = verdict_without_regret(left_out["regret"].reason, len(data.labels), data.env_name)

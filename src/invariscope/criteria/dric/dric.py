@@ -44,6 +44,7 @@ def _from_material(material: Material, options: AuditOptions) -> DricResult:
         "estimated ratio times the size of the predictions. Shrinking predictions by 10 divides it by 100."
     ),
     call=_from_material,
+    draws=RESAMPLES,
 )
 def dric(
     predictions: Any,
