@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import invariscope as iv
 from invariscope.auditing.material import gather
 from invariscope.criteria.material import MOST_WEIGHTS, NEEDS, Material, Missing, fittable, have
+from invariscope.heads.fit import pooled_head
 from invariscope.heads.losses import softmax
 from invariscope.rows.blocks import Blocks
 from invariscope.rows.environments import Environments
@@ -51,11 +52,12 @@ def test_everything_is_there_for_a_linear_model(seed: int) -> None:
     X, y, env, _ = table(seed)
     model = LinearRegression().fit(X, y)
     material, subject = gather(model, X, y, env)
-    assert missing(material) == {"probabilities", "network"}
+    assert missing(material) == {"probabilities", "network", "baseline"}  # ERM on x is this very model
     assert material.task == "regression"
     assert have(material.predictions).kind == "numbers"
     np.testing.assert_allclose(have(material.predictions).values, model.predict(X))  # in the user's order
-    np.testing.assert_allclose(have(material.baseline), model.predict(X), rtol=1e-6)  # ERM on x is this very model
+    halved = material_of(lambda rows: model.predict(rows) / 2, X, y, env)
+    np.testing.assert_allclose(have(halved.baseline), model.predict(X), rtol=1e-6)
     assert material.compared is material.representation is material.own_heads
     assert material.head is material.trained_head
     assert material.representation.labels == ("a", "b", "c")
@@ -136,7 +138,8 @@ def test_weights_are_handed_on(seed: int) -> None:
     material = material_of(None, X, y, env, weight=weight)
     expected = LinearRegression().fit(X, y, sample_weight=weight).predict(X)
     np.testing.assert_allclose(have(material.predictions).values, expected, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(have(material.baseline), expected, rtol=1e-6, atol=1e-8)
+    of_another = material_of(lambda rows: rows["age"], X, y, env, weight=weight)
+    np.testing.assert_allclose(have(of_another.baseline), expected, rtol=1e-6, atol=1e-8)
     for data in (material.representation, have(material.predictions).rows, have(material.inputs)):
         np.testing.assert_array_equal(data.rows, [weight[env == label].sum() for label in "abc"])
 
@@ -144,7 +147,11 @@ def test_weights_are_handed_on(seed: int) -> None:
 @pytest.mark.parametrize(
     ("model", "absent", "reason"),
     [
-        (lambda X: iv.Split(represent=X.to_numpy()), {"predictions", "probabilities", "scores"}, "without its"),
+        (
+            lambda X: iv.Split(represent=X.to_numpy()),
+            {"predictions", "probabilities", "scores", "baseline"},
+            "without its",
+        ),
         (lambda X: iv.Split(predict=X["age"].to_numpy()), {"probabilities"}, "regression"),
     ],
 )
@@ -322,7 +329,23 @@ def test_what_one_environment_lacks_leaves_out_heads_of_their_own_alone(kind: st
     assert isinstance(material.own_heads, Missing)
     assert 'environment "c"' in material.own_heads.reason
     assert material.own_heads.environments == ("c",)
-    assert missing(material) <= {"own_heads", "network", "trained_head", "probabilities"}
+    assert missing(material) <= {"own_heads", "network", "trained_head", "probabilities", "baseline"}
+
+
+def test_no_baseline_is_fitted_for_a_model_without_predictions_or_for_none(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    X, y, env, _ = table(seed)
+    fits = []
+    monkeypatch.setattr(
+        "invariscope.auditing.subject.pooled_head", lambda *given: fits.append(given) or pooled_head(*given)
+    )
+    material_of(iv.Split(represent=X.to_numpy()), X, y, env)
+    assert fits == []
+    material_of(None, X, y, env)
+    assert len(fits) == 1  # the head itself
+    material_of(None, X, y, env, baseline=y)
+    assert len(fits) == 2
 
 
 def test_what_nobody_needs_is_not_fitted(no_fits: None, seed: int) -> None:
@@ -358,7 +381,7 @@ def test_rows_are_grouped_once_and_blocks_made_once_per_matrix(
     monkeypatch.setattr(Environments, "__init__", counted_group)
     monkeypatch.setattr(Blocks, "of", counted_block)
     results = iv.audit(made, X, target, env, n_boot=99).results
-    assert {"regret", "transport_gap", "dric", "risk_variance", "worst_case", "influence_index"} <= set(results)
+    assert {"regret", "transport_gap", "risk_variance", "worst_case", "influence_index"} <= set(results)
     assert counts == {"groupings": 1, "matrices": 3}
 
 

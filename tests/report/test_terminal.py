@@ -79,8 +79,8 @@ def test_the_transport_gap_takes_two_lines_at_most() -> None:
 def test_no_column_is_pushed_off(width: int) -> None:
     names = ("y" * 200, "東京" * 40, "b", "c")
     audit = with_regrets(audited(names, sizes=(60, 60, 60, 60)), [(0.38, 0.21, 0.6), (0.02, 0.01, 0.03)])
-    weak = dataclasses.replace(audit["dric"].overlap, verdicts=("weak", "good", "none", "good"))
-    text = shown(replaced(audit, "dric", overlap=weak), width)
+    weak = dataclasses.replace(audit["transport_gap"].overlap, verdicts=("weak", "good", "none", "good"))
+    text = shown(replaced(audit, "transport_gap", overlap=weak), width)
     assert text.count("effective") == 2
     assert "+38 % (21 … 60)" in text
     assert re.search(rf"{audit.frame()['ece'].max():.2f}  ", text)

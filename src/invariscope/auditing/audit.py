@@ -50,7 +50,8 @@ def audit(
     X : the model's inputs: array, pandas, polars or pyarrow table; for networks also images, tensors and loaders
     y : the target; may be left out if ``X`` is a torch loader that gives (x, y) or (x, y, env)
     env : the environment of every row (site, year, camera, ...); may be left out likewise
-    baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
+    baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``;
+        where that is what is audited, as without a model, DRIC is left out)
     criteria : names of the criteria to compute, or "all" (default: all but those that take long and are left out until
         asked for, as the worst case in input space is)
     ratio : estimator of density ratios, a name or a scikit-learn classifier: see :func:`~invariscope.density_ratio`

@@ -90,7 +90,7 @@ def gather(
         trained_with=TrainedWith() if split_model is None else split_model.trained_with,
         network=network,
         inputs=inputs,
-        baseline=inputs if isinstance(inputs, Missing) else of_baseline(baseline, X, inputs, target),
+        baseline=of_baseline(baseline, X, inputs, target, predictions, split_model is not None),
     )
     return material, subject_of(split_model, material, learned, why_not_inputs)
 
