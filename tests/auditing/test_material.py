@@ -286,7 +286,7 @@ def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any, **options: Any) -> None:
         raise AssertionError("a head was fitted")
 
-    for place in ("heads.fit.fit_shared", "heads.fit.fit_own", "criteria.influence.influence_index.fit_shared"):
+    for place in ("heads.fit.fit_shared", "heads.fit.fit_own", "criteria.influence.influence_index.fit_pooled"):
         monkeypatch.setattr(f"invariscope.{place}", refuse)
 
 

@@ -28,7 +28,7 @@ from invariscope.criteria.influence.structured import structured
 from invariscope.criteria.material import AuditOptions, Material, Missing, fittable, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.heads.fit import evaluate, fit_shared, score_covariances, theta_of
+from invariscope.heads.fit import evaluate, fit_pooled, score_covariances, theta_of
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.heads.losses import loss_of
 from invariscope.results import InfluenceResult
@@ -196,7 +196,7 @@ def _without_penalty(
         return dense(rows, theta, data, known_of(rows, theta, data, blocks), options)
     total = float(data.rows.sum())
     if head is None:
-        fitted = fit_shared(data, target, np.full(len(data), 1.0 / total))
+        fitted = fit_pooled(data, target)
     else:
         fitted = evaluate(data, target, np.tile(theta_of(data, head.weight, head.bias), (len(data), 1)))
 
@@ -230,7 +230,7 @@ def _given_or_fitted(data: Environments, target: Target, rows: LinearRows, head:
         return theta_of(data, head.weight, head.bias) if rows.intercept else head.weight.ravel()
     if target.values.ndim == 2:
         return least_squares(rows)
-    return np.asarray(fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0])
+    return np.asarray(fit_pooled(data, target).theta[0])
 
 
 def _result(
