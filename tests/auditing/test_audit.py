@@ -541,6 +541,7 @@ def test_progress_says_what_comes_next(seed: int, capsys: pytest.CaptureFixture[
     assert len(said) >= 1 + len(set(CRITERIA) - OF_NETWORKS - {"dric"})
     assert all(isinstance(words, str) and len(words.split()) >= 3 for words in said)
     assert any("3 environments" in words for words in said)
+    assert said[:2] == ["reading the model and the data", "fitting linear heads on 3 columns"]
     audited(None, patients(seed), criteria=[], progress=True)  # no terminal here: silence
     audited(None, patients(seed), criteria=[])
     captured = capsys.readouterr()

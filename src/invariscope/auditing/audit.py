@@ -98,6 +98,7 @@ def audit(
             target_name=target_name,
             env_name=env_name,
             needs={need for criterion in chosen for need in criterion.needs},
+            say=say,
         )
         options = AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio)
         results, left_out = run(chosen, material, options, say, not_asked_for(criteria))

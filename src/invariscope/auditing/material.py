@@ -16,7 +16,7 @@ from invariscope.auditing.subject import (
     subject_of,
     too_wide,
 )
-from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing, Network, Predictions, fittable
+from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing, Network, Predictions, fittable_apart
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
@@ -24,6 +24,7 @@ from invariscope.models.adapters import split
 from invariscope.models.outputs import comes_from, numbered, own_names
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
+from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
@@ -45,6 +46,7 @@ def gather(
     target_name: str | None = None,
     env_name: str | None = None,
     needs: Collection[str] = NEEDS,
+    say: Say = lambda words: None,
 ) -> tuple[Material, Subject]:
     """Take the model apart, put rows in order once, and see what there is.
 
@@ -72,6 +74,7 @@ def gather(
     own_heads = _own_heads(compared, target)
 
     # all that cannot be had is known by now; only from here on heads are fitted
+    say(f"fitting linear heads on {compared.X.shape[1]:,} columns")
     if split_model is None:
         wanted = {"head", "predictions", *KINDS} & {*needs}
         head, predictions = of_columns(representation, target) if wanted else (NOT_ASKED_FOR, NOT_ASKED_FOR)
@@ -221,7 +224,7 @@ def _own_heads(compared: Environments, target: Target) -> Have[Environments]:
         refuse_too_few_rows(compared, target)
     except InputError as error:
         return Missing(str(error), error.environments)
-    return fittable(compared, target)
+    return fittable_apart(compared, target)
 
 
 def _inputs(

@@ -9,7 +9,7 @@ import numpy as np
 
 from invariscope import wording
 from invariscope.auditing.record import AuditedData
-from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable
+from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable, fittable_apart
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, probabilities_of
@@ -67,7 +67,7 @@ def subject_of(split_model: Split | None, material: Material, learned: bool, why
 
 def too_wide(data: Environments, target: Target) -> bool:
     """Whether heads of the environments' own on these columns would mostly fit noise, or take too long."""
-    return _short_of_rows(data, target) or isinstance(fittable(data, target), Missing)
+    return _short_of_rows(data, target) or isinstance(fittable_apart(data, target), Missing)
 
 
 def _short_of_rows(data: Environments, target: Target) -> bool:

@@ -41,7 +41,7 @@ class Moment:
             self.matrix += design.T @ (weight[:, None] * design)
 
     def eigen(self, whole: float) -> tuple[Floats, Floats]:
-        """Eigenvalues of the moment / whole, the smallest first, and eigenvectors (p, r); of few rows only those above 0.
+        """Eigenvalues of the moment / whole, the smallest first, and eigenvectors (p, r); of few rows those above 0.
 
         With M the weighted rows, M Mᵀ has the eigenvalues of MᵀM that are not 0, and its vectors u give Mᵀu.
         """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from invariscope.criteria.material import AuditOptions, Material, fittable, have
+from invariscope.criteria.material import AuditOptions, Material, fittable_apart, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret.inference import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
@@ -37,7 +37,7 @@ DRAWN_AT_ONCE = 2e7  # numbers
 
 
 def _from_material(material: Material, options: AuditOptions) -> TransportGapResult:
-    rows = have(fittable(material.compared, material.target))
+    rows = have(fittable_apart(material.compared, material.target))
     return transport_gap(rows, ratio=options.ratio, task=material.task, n_boot=options.n_boot, seed=options.seed)
 
 
