@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
 from invariscope.criteria.influence.inverse import NegativeCurvatureError, conjugate_gradients
 from invariscope.criteria.influence.penalties import PENALTIES
-from invariscope.criteria.influence.shuffles import gaussian_shuffles, spectral_shuffles
+from invariscope.criteria.influence.shuffles import gaussian_shuffles, largest_spread, spectral_shuffles
 from invariscope.criteria.influence.structured import Moment
 from invariscope.datasets.synthetic.bayesian_network import bayesian_network
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
@@ -313,6 +313,20 @@ def test_wide_heads_take_the_kronecker_route_by_themselves(seed: int) -> None:
     assert found.influences.shape == (2, 5110)
     with pytest.raises(InputError, match="the Hessian of a penalty is only computed up to 5,000"):
         influence_index(X, y, env, head=head, penalty="vrex", penalty_weight=1.0)
+
+
+@pytest.mark.parametrize("environments", [3, 40])
+def test_shuffles_are_the_spread_of_normal_means_however_many_environments_there_are(environments: int) -> None:
+    """The larger of two products is never decomposed: 1,000 environments took minutes."""
+    leading, rows = np.array([3.0, 1.0, 0.2, 0.1, 0.05]), np.linspace(20, 60, environments)
+    null = spectral_shuffles(leading, 0.0, 0.0, rows, 6, np.random.default_rng(1))
+    draws = np.random.default_rng(1).standard_normal((6, environments, 5)) * np.sqrt(leading)
+    for value, draw in zip(null, draws, strict=True):
+        means = draw / np.sqrt(rows)[:, None]
+        assert value == pytest.approx(np.log(np.linalg.eigvalsh(np.cov(means.T, bias=True))[-1]), abs=1e-10)
+    spread = largest_spread(draws)
+    for value, draw in zip(spread, draws, strict=True):
+        assert value == pytest.approx(np.log(np.linalg.eigvalsh(np.cov(draw.T, bias=True))[-1]), abs=1e-10)
 
 
 # --- the pieces ----------------------------------------------------------------------------------------------------
