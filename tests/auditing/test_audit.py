@@ -787,6 +787,44 @@ def test_columns_too_many_for_any_head_are_said_at_once(seed: int, tmp_path: Pat
     assert "7,690 weights" in found.left_out["transport_gap"]
 
 
+def test_columns_as_many_as_rows_are_said_at_once(seed: int, tmp_path: Path) -> None:
+    Z, y = np.random.default_rng(seed).normal(size=(2000, 1999)), np.arange(2000) % 7 / 7
+    for target in (y, y > 0.4):
+        found = iv.audit(None, Z, target, np.repeat(["a", "b"], 1000), n_boot=DRAWS)
+        assert found.settings.seconds < 5  # half a minute, and a minute
+        assert_told_without_regret(found, "1,999 columns needs at least 2,005", tmp_path)
+        assert "has as many weights as there are rows (2,000)" in found.left_out["risk_variance"]
+    fewer = iv.audit(None, Z[:, :5], y, np.repeat(["a", "b"], 1000), n_boot=DRAWS)  # as told
+    assert {"regret", "risk_variance", "influence_index"} <= set(fewer.results)
+
+
+def test_predictions_of_a_wide_table_do_not_wait_for_a_baseline(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y, env = rng.normal(size=(1000, 800)), np.tile(np.arange(10), 100), np.repeat(["a", "b"], 500)
+    head = iv.LinearHead(rng.normal(size=(10, 800)) / 30, np.zeros(10))
+    model = iv.Split(lambda X: X, head=head, task="classification").by_predictions()
+    found = iv.audit(model, X, y, env, n_boot=DRAWS)
+    assert found.settings.seconds < 5  # a minute
+    assert found.left_out["dric"] == (
+        "needs a baseline: give one (baseline=...), since a linear head on 800 columns for 10 classes has 8,010 "
+        "weights, and an audit fits at most 2,000. Use fewer columns: choose some, or audit a model whose representation "
+        "has fewer."
+    )
+    given = iv.audit(model, X, y, env, n_boot=DRAWS, criteria="dric", baseline=head.probabilities(X / 2))
+    assert given["dric"].value != 1.0
+
+
+def test_a_wide_head_on_few_rows_does_not_wait_for_the_influence_index(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(400, 6500)), np.repeat(["a", "b"], 200)
+    head = iv.LinearHead(rng.normal(size=(1, 6500)) / 80, np.zeros(1))
+    y = np.where(head.scores(X)[:, 0] + rng.logistic(size=400) > 0, "yes", "no")
+    model = iv.Split(lambda X: X, head=head, task="classification", classes=["no", "yes"])
+    found = iv.audit(model, X, y, env, n_boot=DRAWS, criteria="influence_index")
+    assert found.settings.seconds < 10  # 40 s
+    assert (found["influence_index"].solver, found["influence_index"].rank) == ("kronecker", 400)
+
+
 def test_a_wide_model_is_judged_by_what_needs_no_further_head(seed: int) -> None:
     rng = np.random.default_rng(seed)
     Z, y = rng.normal(size=(600, 768)), np.tile(np.arange(10), 60)

@@ -154,7 +154,7 @@ def of_baseline(
         return OWN_BASELINE
     rows = fittable(inputs, target)
     if isinstance(rows, Missing):
-        return Missing(f"needs a baseline: {rows.reason}")
+        return Missing(f"needs a baseline: give one (baseline=...), since {rows.reason}")
     values: Floats = rows.original(_linked(pooled_head(rows, target)[1], target))
     audited = predictions.values
     if values.shape == audited.shape and np.mean((values - audited) ** 2) <= SAME_MODEL**2 * np.var(values):
