@@ -807,8 +807,8 @@ def test_predictions_of_a_wide_table_do_not_wait_for_a_baseline(seed: int) -> No
     assert found.settings.seconds < 5  # a minute
     assert found.left_out["dric"] == (
         "needs a baseline: give one (baseline=...), since a linear head on 800 columns for 10 classes has 8,010 "
-        "weights, and an audit fits at most 2,000. Use fewer columns: choose some, or audit a model whose representation "
-        "has fewer."
+        "weights, and an audit fits at most 2,000. Use fewer columns: choose some, or audit a model whose "
+        "representation has fewer."
     )
     given = iv.audit(model, X, y, env, n_boot=DRAWS, criteria="dric", baseline=head.probabilities(X / 2))
     assert given["dric"].value != 1.0

@@ -497,3 +497,5 @@ def test_the_pooled_head_is_fitted_once_for_all_who_ask(monkeypatch: pytest.Monk
     other = replace(target, values=1 - target.values)
     np.testing.assert_allclose(heads.fit_pooled(data, other).theta, -first.theta, atol=1e-9)
     assert len(passes) > steps + 3  # another target is another fit
+    three = replace(target, task="multiclass", values=np.arange(400.0) % 3, classes=(0, 1, 2))
+    assert heads.fit_pooled(data, three).theta.shape == (2, 9)

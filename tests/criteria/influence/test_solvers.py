@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 
+from invariscope.criteria.influence import shuffles
 from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
 from invariscope.criteria.influence.inverse import NegativeCurvatureError, conjugate_gradients
 from invariscope.criteria.influence.penalties import PENALTIES
@@ -316,8 +317,12 @@ def test_wide_heads_take_the_kronecker_route_by_themselves(seed: int) -> None:
 
 
 @pytest.mark.parametrize("environments", [3, 40])
-def test_shuffles_are_the_spread_of_normal_means_however_many_environments_there_are(environments: int) -> None:
+def test_shuffles_are_the_spread_of_normal_means_however_many_environments_there_are(
+    environments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The larger of two products is never decomposed: 1,000 environments took minutes."""
+    decomposed, of_products = [], shuffles._log_largest
+    monkeypatch.setattr(shuffles, "_log_largest", lambda given: decomposed.append(given.shape) or of_products(given))
     leading, rows = np.array([3.0, 1.0, 0.2, 0.1, 0.05]), np.linspace(20, 60, environments)
     null = spectral_shuffles(leading, 0.0, 0.0, rows, 6, np.random.default_rng(1))
     draws = np.random.default_rng(1).standard_normal((6, environments, 5)) * np.sqrt(leading)
@@ -325,6 +330,7 @@ def test_shuffles_are_the_spread_of_normal_means_however_many_environments_there
         means = draw / np.sqrt(rows)[:, None]
         assert value == pytest.approx(np.log(np.linalg.eigvalsh(np.cov(means.T, bias=True))[-1]), abs=1e-10)
     spread = largest_spread(draws)
+    assert decomposed == [(6, min(environments, 5), min(environments, 5))] * 2
     for value, draw in zip(spread, draws, strict=True):
         assert value == pytest.approx(np.log(np.linalg.eigvalsh(np.cov(draw.T, bias=True))[-1]), abs=1e-10)
 

@@ -84,6 +84,14 @@ def test_on_a_line_rows_of_any_weight_are_moved_as_a_general_solver_would(sizes:
     assert room._squared(seen, weight, a, b) == pytest.approx(expected, rel=1e-10)
 
 
+def test_rows_that_count_differently_are_split_among_others() -> None:
+    rng = np.random.default_rng(7)
+    seen, weight = rng.normal(size=(24, 2)), rng.gamma(1.0, size=24)
+    a, b = np.arange(12), np.arange(12, 24)
+    expected = ot.emd2(weight[a] / weight[a].sum(), weight[b] / weight[b].sum(), ot.dist(seen[a], seen[b]))
+    assert room._squared(seen, weight, a, b) == pytest.approx(expected, rel=1e-10)
+
+
 @pytest.mark.parametrize("width", [2, 9])
 def test_rows_that_count_alike_are_matched_as_a_general_solver_would(width: int) -> None:
     rng = np.random.default_rng(6)
