@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -72,3 +73,37 @@ def test_estimators_are_imported_and_made_without_torch() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "['sklearn']"
+
+
+AUDIT_OF_A_TABLE = """
+import sys
+from invariscope.cli import main
+try:
+    main(["audit", "rows.csv", "--target", "{target}", "--env", "site", "--drop", "{other}", "--n-boot", "99"])
+except SystemExit as done:
+    assert done.code == 0
+print(sorted({{"ot", "torch"}} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("target", ["days", "grade", "grade weighted by days"])
+def test_an_audit_of_a_table_brings_neither_torch_nor_a_library_of_transport(target: str, tmp_path: Path) -> None:
+    """They take two seconds and 300 MB, more than the audit itself."""
+    kind = np.arange(240) % (2 if "weighted" in target else 3)  # scores of three classes differ in two directions
+    x, z = np.random.default_rng(0).normal(size=(2, 240)) + np.stack([kind, kind == 1])
+    lines = [f"{x[i]:.3f},{z[i]:.3f},{'ns'[i % 7 < 3]},{1 + i % 5},{'uvw'[kind[i]]}" for i in range(240)]
+    (tmp_path / "rows.csv").write_text("\n".join(["x,z,site,days,grade", *lines]))
+    script = AUDIT_OF_A_TABLE.format(target=target.split()[0], other="grade" if target == "days" else "days")
+    if "weighted" in target:
+        script = script.replace('"--drop", "days"', '"--weight", "days"')
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Worst case: " in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

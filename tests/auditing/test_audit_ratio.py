@@ -23,7 +23,7 @@ def rows(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("ratio", ["logistic", "gaussian", GaussianNB()], ids=["logistic", "gaussian", "classifier"])
 def test_every_criterion_with_a_ratio_is_given_the_one_asked_for(ratio: Any, seed: int) -> None:
     X, y, site = rows(seed)
-    found = iv.audit(None, X, y, site, ratio=ratio, n_boot=99, seed=seed)
+    found = iv.audit(None, X, y, site, baseline=X[:, 1], ratio=ratio, n_boot=99, seed=seed)
     fitted = iv.density_ratio(X, site, ratio=ratio)
     by_hand = CRITERIA["transport_gap"].function(X, y, site, ratio=ratio, n_boot=99, seed=seed)
     np.testing.assert_allclose(found["transport_gap"].pairs, by_hand.pairs, rtol=1e-6, atol=1e-9)
@@ -36,7 +36,8 @@ def test_every_criterion_with_a_ratio_is_given_the_one_asked_for(ratio: Any, see
 
 
 def test_another_ratio_gives_other_numbers(seed: int) -> None:
-    logistic, gaussian = (iv.audit(None, *rows(seed), ratio=ratio, n_boot=99) for ratio in ("logistic", "gaussian"))
+    other = {"baseline": rows(seed)[0][:, 1], "n_boot": 99}
+    logistic, gaussian = (iv.audit(None, *rows(seed), ratio=ratio, **other) for ratio in ("logistic", "gaussian"))
     for name in ("dric", "transport_gap"):
         assert not np.allclose(logistic[name].overlap.effective, gaussian[name].overlap.effective, rtol=1e-6)
     assert logistic["regret"].value == gaussian["regret"].value

@@ -80,7 +80,9 @@ def test_the_influence_index_is_judged_by_its_p_value_and_the_worst_case_in_word
     by_chance, worst = parse(["influence-p<0.05", "worst_case>0"], 99)
     assert met(by_chance, found) == f"p of the influence index is {found['influence_index'].pvalue:.4g}"
     assert met(worst, found) == f"the worst-case squared error at half of R is {found['worst_case'].value:.4g}"
-    with pytest.raises(InputError, match="was not computed"):
+    with pytest.raises(
+        InputError, match=r'cannot be judged: "influence_index" was not asked for; add it to the criteria$'
+    ):
         met(by_chance, iv.audit(None, X, y, env, n_boot=99, criteria=["regret"]))
 
 

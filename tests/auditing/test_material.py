@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import invariscope as iv
 from invariscope.auditing.material import gather
 from invariscope.criteria.material import MOST_WEIGHTS, NEEDS, Material, Missing, fittable, have
+from invariscope.heads.fit import pooled_head
 from invariscope.heads.losses import softmax
 from invariscope.rows.blocks import Blocks
 from invariscope.rows.environments import Environments
@@ -52,11 +53,12 @@ def test_everything_is_there_for_a_linear_model(seed: int) -> None:
     X, y, env, _ = table(seed)
     model = LinearRegression().fit(X, y)
     material, subject = gather(model, X, y, env)
-    assert missing(material) == {"probabilities", "network"}
+    assert missing(material) == {"probabilities", "network", "baseline"}  # ERM on x is this very model
     assert material.task == "regression"
     assert have(material.predictions).kind == "numbers"
     np.testing.assert_allclose(have(material.predictions).values, model.predict(X))  # in the user's order
-    np.testing.assert_allclose(have(material.baseline), model.predict(X), rtol=1e-6)  # ERM on x is this very model
+    halved = material_of(lambda rows: model.predict(rows) / 2, X, y, env)
+    np.testing.assert_allclose(have(halved.baseline), model.predict(X), rtol=1e-6)
     assert material.compared is material.representation is material.own_heads
     assert material.head is material.trained_head
     assert material.representation.labels == ("a", "b", "c")
@@ -138,7 +140,8 @@ def test_weights_are_handed_on(seed: int) -> None:
     for given in (weight, torch.tensor(weight, dtype=torch.bfloat16, requires_grad=True)):
         material = material_of(None, X, y, env, weight=given)
         np.testing.assert_allclose(have(material.predictions).values, expected, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(have(material.baseline), expected, rtol=1e-6, atol=1e-8)
+        of_another = material_of(lambda rows: rows["age"], X, y, env, weight=given)
+        np.testing.assert_allclose(have(of_another.baseline), expected, rtol=1e-6, atol=1e-8)
         for data in (material.representation, have(material.predictions).rows, have(material.inputs)):
             np.testing.assert_array_equal(data.rows, [weight[env == label].sum() for label in "abc"])
 
@@ -146,7 +149,11 @@ def test_weights_are_handed_on(seed: int) -> None:
 @pytest.mark.parametrize(
     ("model", "absent", "reason"),
     [
-        (lambda X: iv.Split(represent=X.to_numpy()), {"predictions", "probabilities", "scores"}, "without its"),
+        (
+            lambda X: iv.Split(represent=X.to_numpy()),
+            {"predictions", "probabilities", "scores", "baseline"},
+            "without its",
+        ),
         (lambda X: iv.Split(predict=X["age"].to_numpy()), {"probabilities"}, "regression"),
     ],
 )
@@ -281,7 +288,7 @@ def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any, **options: Any) -> None:
         raise AssertionError("a head was fitted")
 
-    for place in ("heads.fit.fit_shared", "heads.fit.fit_own", "criteria.influence.influence_index.fit_shared"):
+    for place in ("heads.fit.fit_shared", "heads.fit.fit_own", "criteria.influence.influence_index.fit_pooled"):
         monkeypatch.setattr(f"invariscope.{place}", refuse)
 
 
@@ -303,10 +310,77 @@ def test_a_head_of_too_many_weights_is_not_fitted(seed: int) -> None:
 
 def test_a_head_is_fitted_up_to_the_limit(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    env = np.repeat(["a", "b"], 20)
+    env, y = np.repeat(["a", "b"], 1010), rng.normal(size=2020)
     for columns, too_many in ((MOST_WEIGHTS - 1, False), (MOST_WEIGHTS, True)):
-        rows = Environments(rng.normal(size=(40, columns)), rng.normal(size=40), env)
+        rows = Environments(rng.normal(size=(2020, columns)), y, env)
         assert isinstance(fittable(rows, target_of(rows)), Missing) == too_many
+
+
+@pytest.mark.usefixtures("no_fits")
+def test_a_head_that_fits_whatever_the_rows_say_is_not_fitted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, y, env = rng.normal(size=(40, 39)), rng.normal(size=40), np.tile(["a", "b"], 20)
+    material = material_of(None, Z, y, env)
+    lack = Missing(
+        "a linear head on 39 columns has as many weights as there are rows (40), so that it fits them whatever they "
+        "say. Use fewer columns: choose some, or audit a model whose representation has fewer."
+    )
+    assert material.predictions == material.head == material.baseline == lack
+    one_more = Environments(np.vstack([Z, Z[:1]]), np.append(y, 0.5), np.append(env, "a"), np.append(np.ones(40), 0.0))
+    assert fittable(one_more, target_of(one_more)) == lack  # a row that counts nothing is none
+    one_less = Environments(Z[:, 1:], y, env)
+    assert fittable(one_less, target_of(one_less)) is one_less
+
+
+def test_heads_of_their_own_are_fitted_up_to_so_many_for_so_many_environments(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y, env, _ = table(seed)
+    monkeypatch.setattr("invariscope.criteria.material.MOST_WORK", 3 * 4**3)
+    material = material_of(None, X, y, env)
+    assert material.own_heads is material.compared
+    found = iv.audit(None, X.assign(more=y**2), y, env, n_boot=99)
+    reason = (
+        "linear heads of 5 weights for each of 3 environments take minutes, and an audit fits 4 weights for so many. "
+        "Use fewer columns: choose some, or audit a model whose representation has fewer. Called by themselves, "
+        "iv.regret and iv.transport_gap have no such limit."
+    )
+    assert found.left_out["regret"] == found.left_out["transport_gap"] == reason
+    assert {"risk_variance", "influence_index", "worst_case"} <= set(found.results)
+    assert "regret" in iv.audit(None, X, y, env, n_boot=99).results
+    assert np.isfinite(iv.regret(X.assign(more=y**2), y, env, n_boot=99).value)
+    assert iv.transport_gap(X.assign(more=y**2), y, env, n_boot=99).pairs.shape == (3, 3)
+
+
+def test_no_matrix_is_decomposed_beyond_the_limit_and_a_wide_head_takes_the_way_of_wide_heads(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, _, env, label = table(seed)
+    y, values = np.where(label == "no", 0, np.arange(N) % 2 + 1), X.to_numpy() / X.std().to_numpy()
+    head = iv.LinearHead(np.random.default_rng(seed).normal(size=(3, 3)), np.zeros(3))
+    model = iv.Split(lambda X: X, head=head, task="classification")
+    for module in ("influence.influence_index", "dric.dric"):
+        monkeypatch.setattr(f"invariscope.criteria.{module}.MOST_WEIGHTS", 4)
+    found = iv.audit(model, values, y, env, n_boot=99)
+    assert found["influence_index"].solver == "kronecker"  # 4 x 4 matrices, 12 weights
+    assert "dric" in found.results
+    wider = np.column_stack([values, values[:, :1] ** 2])
+    model = iv.Split(lambda X: X, head=iv.LinearHead(np.eye(3, 4), np.zeros(3)), task="classification")
+    found = iv.audit(model, wider, y, env, n_boot=99)
+    assert found.left_out["influence_index"] == (
+        "the influence index of a head on 4 columns decomposes a matrix of 5 x 5, and an audit goes up to 4. Use fewer "
+        "columns: choose some, or audit a model whose representation has fewer. Called by itself, "
+        "iv.influence_index(Z, y, env, head=...) takes its time."
+    )
+    assert np.isfinite(
+        iv.influence_index(wider, y, env, head=iv.LinearHead(np.eye(3, 4), np.zeros(3)), n_boot=99).value
+    )
+    assert found.left_out["dric"] == (
+        "density ratios of 4 columns take minutes, and an audit estimates them for less than 4. Use fewer columns, or "
+        "call iv.dric(predictions, X, env, baseline=..., svd=128), which reduces them first."
+    )
+    by_hand = iv.dric(model.predict(wider), wider, env, baseline=np.full((N, 3), 1 / 3) + 0.1 * wider[:, :3], svd=2)
+    assert np.isfinite(by_hand.value)
 
 
 def without_a_class(y: np.ndarray, env: np.ndarray) -> np.ndarray:
@@ -324,7 +398,23 @@ def test_what_one_environment_lacks_leaves_out_heads_of_their_own_alone(kind: st
     assert isinstance(material.own_heads, Missing)
     assert 'environment "c"' in material.own_heads.reason
     assert material.own_heads.environments == ("c",)
-    assert missing(material) <= {"own_heads", "network", "trained_head", "probabilities"}
+    assert missing(material) <= {"own_heads", "network", "trained_head", "probabilities", "baseline"}
+
+
+def test_no_baseline_is_fitted_for_a_model_without_predictions_or_for_none(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    X, y, env, _ = table(seed)
+    fits = []
+    monkeypatch.setattr(
+        "invariscope.auditing.subject.pooled_head", lambda *given: fits.append(given) or pooled_head(*given)
+    )
+    material_of(iv.Split(represent=X.to_numpy()), X, y, env)
+    assert fits == []
+    material_of(None, X, y, env)
+    assert len(fits) == 1  # the head itself
+    material_of(None, X, y, env, baseline=y)
+    assert len(fits) == 2
 
 
 def test_what_nobody_needs_is_not_fitted(no_fits: None, seed: int) -> None:
@@ -360,7 +450,7 @@ def test_rows_are_grouped_once_and_blocks_made_once_per_matrix(
     monkeypatch.setattr(Environments, "__init__", counted_group)
     monkeypatch.setattr(Blocks, "of", counted_block)
     results = iv.audit(made, X, target, env, n_boot=99).results
-    assert {"regret", "transport_gap", "dric", "risk_variance", "worst_case", "influence_index"} <= set(results)
+    assert {"regret", "transport_gap", "risk_variance", "worst_case", "influence_index"} <= set(results)
     assert counts == {"groupings": 1, "matrices": 3}
 
 

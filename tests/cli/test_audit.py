@@ -24,6 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import invariscope as iv
 from invariscope.cli import main
+from invariscope.criteria.registry import CRITERIA
 from invariscope.ratios.density_ratio import ESTIMATORS
 from invariscope.reading.options import MISSING_CHOICES
 
@@ -541,6 +542,20 @@ def test_the_choices_are_those_of_the_library() -> None:
     shown = CliRunner().invoke(main, ["audit", "--help"]).output
     assert f"[{'|'.join(MISSING_CHOICES)}]" in shown
     assert f"estimated: {', '.join(ESTIMATORS)}." in " ".join(shown.split())
+    assert f"There are {', '.join(CRITERIA)}." in " ".join(shown.split())
+
+
+def test_criteria_are_computed_as_asked(run: Run) -> None:
+    given = "--features", "age,cholesterol"
+    few = numbers(run, *given, "--criteria", "risk_variance", "--criteria", "irm_penalty")
+    assert set(few["results"]) == {"regret", "risk_variance", "irm_penalty"}
+    default, every = numbers(run, *given), numbers(run, *given, "--criteria", "all")
+    assert set(default["results"]) == set(every["results"]) > set(few["results"])  # there is no network here
+    done = run("--features age --fail-on dric>1 --criteria regret")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        'InputError: --fail-on dric>1 cannot be judged: "dric" was not asked for; add it to the criteria\n',
+    )
 
 
 @pytest.mark.slow
@@ -577,7 +592,8 @@ def test_the_terminal_and_the_page_tell_the_transport_gap(run: Run, hospitals: p
 
 
 @pytest.mark.parametrize(
-    "options", ["--margin 0", "--n-boot -9", "--seed -1", "--task poetry", "--ratio poetry", "--nonsense"]
+    "options",
+    ["--margin 0", "--n-boot -9", "--seed -1", "--task poetry", "--ratio poetry", "--criteria poetry", "--nonsense"],
 )
 def test_usage_errors(options: str, run: Run) -> None:
     done = run(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from invariscope.errors import InputError
 from invariscope.heads import fit as heads
+from invariscope.heads import linear_algebra
 from invariscope.heads.fit import (
     SEPARATED,
     capped,
@@ -23,7 +25,7 @@ from invariscope.heads.fit import (
     theta_of,
 )
 from invariscope.heads.linear_algebra import spectrum
-from invariscope.heads.losses import loss_of
+from invariscope.heads.losses import loss_of, softmax
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import target_of
@@ -445,3 +447,55 @@ def test_the_pooled_head_gives_the_pooled_scores_in_the_users_own_columns(seed: 
         target = target_of(data)
         head, scores = heads.pooled_head(data, target)
         np.testing.assert_allclose(head.scores(data.X), scores, rtol=1e-8, atol=1e-8)
+
+
+# --- wide heads ------------------------------------------------------------------------------------------------------
+def test_wide_heads_say_what_narrow_ones_do(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Nothing is left of the free constant of several scores: steps are solved without a decomposition."""
+    rng = np.random.default_rng(seed)
+    Z, env = np.column_stack([rng.normal(size=(600, 3)), np.zeros(600)]), np.repeat([0, 1], 300)
+    y = np.argmax(Z[:, :3] + rng.gumbel(size=(600, 3)), axis=1)
+    data = Environments(Z, y, env)
+    target = target_of(data)
+    narrow, narrow_own = heads.pooled_head(data, target)[1], fit_own(data, target)
+    heads._POOLED.clear()
+    for module in (heads, linear_algebra):
+        monkeypatch.setattr(module, "WIDE", 4)
+    monkeypatch.setattr(linear_algebra, "spectrum", lambda *_: pytest.fail("decomposed"))
+    head, scores = heads.pooled_head(data, target)
+    np.testing.assert_allclose(softmax(scores), softmax(narrow), rtol=1e-7)
+    np.testing.assert_allclose(head.weight.sum(axis=0), 0.0, atol=1e-10)
+    own = fit_own(data, target)
+    np.testing.assert_allclose(own.loss, narrow_own.loss, rtol=1e-10)
+    assert own.converged
+
+
+def test_a_column_that_is_flat_for_one_class_alone_is_decomposed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    hessian = np.eye(6)[None].copy()
+    hessian[0, 0, 0] = 0.0
+    monkeypatch.setattr(heads, "WIDE", 4)
+    np.testing.assert_array_equal(heads._without_free_constant(hessian, 3), hessian)
+    np.testing.assert_array_equal(heads._without_free_constant(np.eye(6)[None], 1), np.eye(6)[None])
+    pinned = heads._without_free_constant(np.diag([1.0, 2, 3, 4, 5, 6])[None], 3)[0]
+    np.testing.assert_array_equal(pinned[:, 0], [4, 0, 3, 0, 3, 0])  # mean of 1, 3, 5 for the first of two columns
+    np.testing.assert_array_equal(pinned[:, 5], [0, 4, 0, 4, 0, 10])
+
+
+def test_the_pooled_head_is_fitted_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(400, 2))
+    data = Environments(Z, Z[:, 0] + rng.logistic(size=400) > 0, np.repeat([0, 1], 200))
+    target, passes = target_of(data), []
+    monkeypatch.setattr(heads, "evaluate", lambda *given: passes.append(1) or evaluate(*given))
+    first = heads.fit_pooled(data, target)
+    steps = len(passes)
+    second = heads.fit_pooled(data, target)
+    assert steps > 3
+    assert len(passes) == steps + 1
+    np.testing.assert_array_equal(first.theta, second.theta)
+    np.testing.assert_array_equal(first.hessian, second.hessian)
+    other = replace(target, values=1 - target.values)
+    np.testing.assert_allclose(heads.fit_pooled(data, other).theta, -first.theta, atol=1e-9)
+    assert len(passes) > steps + 3  # another target is another fit
+    three = replace(target, task="multiclass", values=np.arange(400.0) % 3, classes=(0, 1, 2))
+    assert heads.fit_pooled(data, three).theta.shape == (2, 9)

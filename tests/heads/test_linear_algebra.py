@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariscope.heads.linear_algebra import newton, spectrum
+from invariscope.heads import linear_algebra
+from invariscope.heads.linear_algebra import newton, solved, spectrum
 from invariscope.rows.arrays import Floats
 
 
@@ -145,3 +146,43 @@ def test_values_without_a_bound_never_end(steps: int) -> None:
     found, converged = newton(falling, divided, np.zeros((1, 1)), floor=-np.inf, max_steps=steps)
     assert not converged
     assert found.item() == steps
+
+
+# --- wide problems ---------------------------------------------------------------------------------------------------
+def test_wide_problems_have_the_same_solution_by_another_way(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    units = 10.0 ** rng.uniform(-60, 60, 12)
+    regular, singular = semi_definite(seed, 12, 30), semi_definite(seed + 1, 12, 5)
+    with_zeros = regular * np.outer(np.arange(12) != 3, np.arange(12) != 3)
+    stack = np.stack([regular * np.outer(units, units), singular, with_zeros])[:, None]
+    vectors = np.einsum(
+        "...pq,...q->...p", stack, rng.normal(size=(3, 1, 12)) / [[units], [np.ones(12)], [np.ones(12)]]
+    )
+    narrow = solved(stack, vectors)
+    decomposed = []
+
+    def counted(matrix: Floats) -> Any:
+        decomposed.append(matrix)
+        return spectrum(matrix)
+
+    monkeypatch.setattr(linear_algebra, "WIDE", 12)
+    monkeypatch.setattr(linear_algebra, "spectrum", counted)
+    wide = solved(stack, vectors)
+    np.testing.assert_allclose(wide, narrow, rtol=1e-7, atol=1e-300)
+    assert wide[2, 0, 3] == 0.0
+    assert len(decomposed) == 1  # the singular one
+    np.testing.assert_array_equal(decomposed[0], singular)
+
+
+@pytest.mark.parametrize(("smallest", "left_out"), [(1e-9, False), (1e-14, True)])
+def test_a_direction_that_is_rounding_error_is_left_out_however_wide(
+    smallest: float, left_out: bool, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(linear_algebra, "WIDE", 2)
+    turned = np.linalg.qr(np.random.default_rng(seed).normal(size=(4, 4)))[0]
+    weak = np.ones(4) / 2
+    turned[:, 0] = weak
+    turned = np.linalg.qr(turned)[0]
+    matrix = turned @ np.diag([smallest, 1.0, 1.5, 2.0]) @ turned.T
+    found = solved(matrix, matrix @ weak)
+    assert (abs(found @ weak) < 0.01) == left_out

@@ -11,7 +11,7 @@ import pytest
 
 import invariscope as iv
 from invariscope.report import html
-from tests.report.audits import COLUMNS, DRAWS, HOSPITALS, NASTY, SIZES, Rows, audited, hospitals, rows_of
+from tests.report.audits import COLUMNS, DRAWS, HOSPITALS, NASTY, SIZES, Rows, audited, hospitals, risk_by_age, rows_of
 
 THREE = ("Bern", "Oslo", "Rome")
 SMALL = ("height", "weight", "age")
@@ -26,7 +26,7 @@ def small_rows(task: str) -> Rows:
 def of_model(fit: Callable[[Rows], Any], task: str = "binary") -> iv.Audit:
     rows = small_rows(task)
     X = rows.X.to_numpy(np.float32)
-    return iv.audit(fit(rows), X, rows.y, rows.env, n_boot=DRAWS, **NAMES)
+    return iv.audit(fit(rows), X, rows.y, rows.env, n_boot=DRAWS, criteria="all", **NAMES)
 
 
 def logistic(rows: Rows) -> Any:
@@ -73,7 +73,7 @@ def own_head_without_error() -> iv.Audit:
 #: Every kind of audit that a person may want to see.
 KINDS: dict[str, Callable[[], iv.Audit]] = {
     "numbers": lambda: audited(THREE, task="regression", columns=SMALL),
-    "two classes": lambda: audited(HOSPITALS, columns=COLUMNS, sizes=SIZES),
+    "two classes": lambda: audited(HOSPITALS, columns=COLUMNS, sizes=SIZES, baseline=risk_by_age),
     "several classes": lambda: audited(THREE, task="multiclass", columns=SMALL),
     "a model": lambda: of_model(logistic),
     "a network": lambda: of_model(network),

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -51,6 +52,19 @@ def test_everything_at_a_glance(audit: iv.Audit) -> None:
     assert "Left out: Worst-case loss in input space (needs a torch model)." in said
 
 
+def test_what_takes_long_is_left_out_with_the_way_to_ask_for_it() -> None:
+    X, env = np.random.default_rng(0).normal(size=(90, 2)).astype(np.float32), np.repeat(["a", "b", "c"], 30)
+    network = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh(), torch.nn.Linear(2, 1))
+    found = iv.audit(network, X, X[:, 0] + X[:, 1] ** 2, env, n_boot=99)
+    assert "worst_case" in found.results
+    assert (
+        'Worst-case loss in input space (it takes long: ask for it with criteria="all", or by name with '
+        'criteria="worst_case_in_inputs" (--criteria on the command line)' in " ".join(str(found).split())
+    )
+    asked = iv.audit(network, X, X[:, 0] + X[:, 1] ** 2, env, n_boot=99, criteria="worst_case_in_inputs")
+    assert set(asked.results) == {"regret", "worst_case_in_inputs"}
+
+
 def test_the_baseline_itself_has_no_interval_to_show(audit: iv.Audit) -> None:
     same = {"value": 1.0, "interval": (1.0, 1.0 + 1e-12), "null": np.ones(99)}
     audit = replaced(audit, "dric", **same)
@@ -71,8 +85,8 @@ def test_the_transport_gap_takes_two_lines_at_most() -> None:
 def test_no_column_is_pushed_off(width: int) -> None:
     names = ("y" * 200, "東京" * 40, "b", "c")
     audit = with_regrets(audited(names, sizes=(60, 60, 60, 60)), [(0.38, 0.21, 0.6), (0.02, 0.01, 0.03)])
-    weak = dataclasses.replace(audit["dric"].overlap, verdicts=("weak", "good", "none", "good"))
-    text = shown(replaced(audit, "dric", overlap=weak), width)
+    weak = dataclasses.replace(audit["transport_gap"].overlap, verdicts=("weak", "good", "none", "good"))
+    text = shown(replaced(audit, "transport_gap", overlap=weak), width)
     assert text.count("effective") == 2
     assert "+38 % (21 … 60)" in text
     assert re.search(rf" {audit.frame()['ece'].max():.2f} ", text)

@@ -13,7 +13,7 @@ from typing import Any
 from invariscope.auditing.algorithm_needed import algorithm_needed
 from invariscope.auditing.material import gather
 from invariscope.auditing.record import Audit, Settings
-from invariscope.auditing.run import chosen_criteria, run
+from invariscope.auditing.run import chosen_criteria, not_asked_for, run
 from invariscope.auditing.verdict import (
     ALPHA,
     MARGIN,
@@ -65,11 +65,14 @@ def audit(
         domain), or if every environment has a loader of its own
     env_column : of a loader that gives (x, y, metadata), the column of the metadata, a number or a name, that is the
         environment; of one that gives dicts, the entry; of one that gives more, which of the parts behind (x, y)
-    baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``)
-    criteria : names of the criteria to compute (default: all that can be)
+    baseline : a model, or an array of its predictions, that DRIC is measured against (default: linear ERM on ``X``;
+        where that is what is audited, as without a model, DRIC is left out)
+    criteria : names of the criteria to compute, or "all" (default: all but those that take long and are left out until
+        asked for, as the worst case in input space is)
     ratio : estimator of density ratios, a name or a scikit-learn classifier: see :func:`~invariscope.density_ratio`
-    n_boot : draws for intervals and null distributions; 0 for point estimates alone, fast enough for a log of every
-        epoch: a verdict rests on an interval, so the state is then "CANNOT TELL YET"
+    n_boot : draws for intervals and null distributions, but no more than a criterion says are enough (199 for the bands
+        of worst cases; DRIC refits density ratios at most 99 times); 0 for point estimates alone, fast enough for a
+        log of every epoch: a verdict rests on an interval, so the state is then "CANNOT TELL YET"
     progress : say on the terminal what is being done
     margin : extra loss of practical importance; differences below it are called negligible
     weight : rows each row stands for
@@ -115,8 +118,10 @@ def audit(
             target_name=target_name,
             env_name=env_name,
             needs={need for criterion in chosen for need in criterion.needs},
+            say=say,
         )
-        results, left_out = run(chosen, material, AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio), say)
+        options = AuditOptions(n_boot=n_boot, seed=seed, ratio=ratio)
+        results, left_out = run(chosen, material, options, say, not_asked_for(criteria))
     data, trained_by = subject.data, material.trained_with.name
     if "regret" in left_out:
         verdict = verdict_without_regret(left_out["regret"].reason, len(data.labels), data.env_name)

@@ -102,7 +102,7 @@ def _value(condition: Condition, audit: Audit) -> tuple[float, str]:
     name = "influence_index" if condition.quantity == "influence-p" else condition.quantity
     name = "regret" if name in OF_REGRET else name
     if name not in audit.results:
-        reason = audit.left_out.get(name, "it was not computed")
+        reason = audit.left_out.get(name, f'"{name}" was not asked for; add it to the criteria')
         raise InputError(f"{condition} cannot be judged: {reason}")
     result = audit.results[name]
     match condition.quantity:

@@ -17,7 +17,7 @@ from invariscope.auditing.subject import (
     subject_of,
     too_wide,
 )
-from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing, Network, Predictions, fittable
+from invariscope.criteria.material import KINDS, NEEDS, Have, Material, Missing, Network, Predictions, fittable_apart
 from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
@@ -26,6 +26,7 @@ from invariscope.models.inputs import NamedInputs, holds_torch, listed, no_loade
 from invariscope.models.outputs import checked_predictions, numbered, own_names, row_count
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
+from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights
@@ -49,6 +50,7 @@ def gather(
     target_name: str | None = None,
     env_name: str | None = None,
     needs: Collection[str] = NEEDS,
+    say: Say = lambda words: None,
 ) -> tuple[Material, Subject]:
     """Take the model apart, put rows in order once, and see what there is.
 
@@ -89,6 +91,7 @@ def gather(
     own_heads = _own_heads(compared, target)
 
     # all that cannot be had is known by now; only from here on heads are fitted
+    say(f"fitting linear heads on {compared.X.shape[1]:,} columns")
     if split_model is None:
         wanted = {"head", "predictions", *KINDS} & {*needs}
         head, predictions = of_columns(representation, target) if wanted else (NOT_ASKED_FOR, NOT_ASKED_FOR)
@@ -107,7 +110,7 @@ def gather(
         trained_with=TrainedWith() if split_model is None else split_model.trained_with,
         network=network,
         inputs=inputs,
-        baseline=inputs if isinstance(inputs, Missing) else of_baseline(baseline, X, inputs, target),
+        baseline=of_baseline(baseline, X, inputs, target, predictions, split_model is not None),
     )
     subject = subject_of(split_model, material, learned, why_not_inputs)
     return material, replace(subject, notes=(*odd, *subject.notes))
@@ -265,7 +268,7 @@ def _own_heads(compared: Environments, target: Target) -> Have[Environments]:
         refuse_too_few_rows(compared, target)
     except InputError as error:
         return Missing(str(error), error.environments)
-    return fittable(compared, target)
+    return fittable_apart(compared, target)
 
 
 def _inputs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from invariscope.criteria.dric.dric import dric  # noqa: F401
@@ -21,34 +22,51 @@ from invariscope.errors import InputError
 from invariscope.progress import Say
 from invariscope.results import Result
 
+EVERY = "all"
+
 
 def chosen_criteria(names: str | Sequence[str] | None) -> list[Criterion]:
-    """Criteria by name, or all; the regret, on which the verdict rests, is always among them."""
+    """Criteria by name, "all", or those that nobody need ask for; the regret, on which the verdict rests, always."""
     if names is None:
-        return list(CRITERIA.values())
+        return [criterion for criterion in CRITERIA.values() if not criterion.on_request]
     names = [names] if isinstance(names, str) else names
-    unknown = [name for name in names if name not in CRITERIA]
+    unknown = [name for name in names if name not in (*CRITERIA, EVERY)]
     if "cric" in unknown:
         raise InputError('criterion "cric" is the older name of "dric": ask for that')
     if unknown:
-        raise InputError(f'criterion "{unknown[0]}" is unknown: there are {", ".join(CRITERIA)}')
-    return [CRITERIA[name] for name in dict.fromkeys(("regret", *names))]
+        raise InputError(f'criterion "{unknown[0]}" is unknown: there are {", ".join(CRITERIA)}, and "{EVERY}"')
+    return [CRITERIA[name] for name in (CRITERIA if EVERY in names else dict.fromkeys(("regret", *names)))]
+
+
+def not_asked_for(names: str | Sequence[str] | None) -> list[Criterion]:
+    """Criteria that an audit would have if it was asked for them."""
+    return [criterion for criterion in CRITERIA.values() if criterion.on_request] if names is None else []
 
 
 def run(
-    criteria: Sequence[Criterion], material: Material, options: AuditOptions, say: Say
+    criteria: Sequence[Criterion],
+    material: Material,
+    options: AuditOptions,
+    say: Say,
+    unasked: Sequence[Criterion] = (),
 ) -> tuple[dict[str, Any], dict[str, Missing]]:
     """Results of the criteria that can be had, and the reasons for those that cannot, both by name."""
     results: dict[str, Any] = {}
     left_out: dict[str, Missing] = {}
-    for criterion in criteria:
+    for criterion in (*criteria, *unasked):
         reasons = [reason for need in sorted(criterion.needs) if (reason := material.lacks(need)) is not None]
         if reasons:
             left_out[criterion.name] = reasons[0]
             continue
+        if criterion in unasked:
+            left_out[criterion.name] = Missing(
+                f'it takes long: ask for it with criteria="{EVERY}", or by name with criteria="{criterion.name}" '
+                "(--criteria on the command line)"
+            )
+            continue
         say(f"computing {criterion.title} for {len(material.representation)} environments")
         try:
-            result = criterion.call(material, options)
+            result = criterion.call(material, _options_of(criterion, options))
         except InputError as error:
             if criterion.name == "regret":  # whether it can be had was asked before: the input itself is bad
                 raise
@@ -63,3 +81,8 @@ def run(
                 raise TypeError(f'criterion "{criterion.name}" gave a {type(result).__name__}: it must give a Result')
             results[criterion.name] = result
     return results, left_out
+
+
+def _options_of(criterion: Criterion, options: AuditOptions) -> AuditOptions:
+    """Those of the audit, with no more draws than the criterion says are enough."""
+    return options if criterion.draws is None else replace(options, n_boot=min(options.n_boot, criterion.draws))

@@ -9,7 +9,7 @@ import numpy as np
 
 from invariscope import wording
 from invariscope.auditing.record import AuditedData
-from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable
+from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable, fittable_apart
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, probabilities_of
@@ -21,6 +21,12 @@ from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target, target_of
 
 NO_PREDICTIONS = Missing("the model was given without its predictions")
+#: Distance of two models' predictions, in spreads, up to which they are one model, fitted by two solvers.
+SAME_MODEL = 1e-3
+OWN_BASELINE = Missing(
+    "DRIC's baseline, a linear head fitted on the same columns, is the very model that is audited: DRIC would be 1 by "
+    "construction. Audit another model, or give another baseline (baseline=...)."
+)
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
 ROWS_PER_WEIGHT = {"numbers": 2, "classes": 5}
@@ -62,7 +68,7 @@ def subject_of(split_model: Split | None, material: Material, learned: bool, why
 
 def too_wide(data: Environments, target: Target) -> bool:
     """Whether heads of the environments' own on these columns would mostly fit noise, or take too long."""
-    return _short_of_rows(data, target) or isinstance(fittable(data, target), Missing)
+    return _short_of_rows(data, target) or isinstance(fittable_apart(data, target), Missing)
 
 
 def _short_of_rows(data: Environments, target: Target) -> bool:
@@ -150,17 +156,36 @@ def of_columns(data: Environments, target: Target) -> tuple[Have[LinearHead], Ha
     return head, Predictions(rows.with_matrix(rows.original(_linked(scores, target))), _kind(target))
 
 
-def of_baseline(baseline: Any, X: Any, inputs: Environments, target: Target) -> Have[Floats]:
-    """Predictions of the baseline, in the user's row order: linear ERM on the inputs unless one is given."""
-    if baseline is None:
-        rows = fittable(inputs, target)
-        if isinstance(rows, Missing):
-            return Missing(f"needs a baseline: {rows.reason}")
-        return rows.original(_linked(pooled_head(rows, target)[1], target))
-    if is_array(baseline):
-        split_baseline = Split(predict=baseline, task=target.task).for_labels(target.classes)
+def of_baseline(
+    given: Any, X: Any, inputs: Have[Environments], target: Target, predictions: Have[Predictions], has_model: bool
+) -> Have[Floats]:
+    """Predictions of the baseline, in the user's row order: linear ERM on the inputs unless one is given.
+
+    None is fitted where there are no predictions to compare it with, or where those are its own.
+    """
+    if isinstance(inputs, Missing):
+        return inputs
+    if given is not None:
+        return _given_baseline(given, X, inputs, target)
+    if isinstance(predictions, Missing):
+        return predictions
+    if not has_model:
+        return OWN_BASELINE
+    rows = fittable(inputs, target)
+    if isinstance(rows, Missing):
+        return Missing(f"needs a baseline: give one (baseline=...), since {rows.reason}")
+    values: Floats = rows.original(_linked(pooled_head(rows, target)[1], target))
+    audited = predictions.values
+    if values.shape == audited.shape and np.mean((values - audited) ** 2) <= SAME_MODEL**2 * np.var(values):
+        return OWN_BASELINE
+    return values
+
+
+def _given_baseline(given: Any, X: Any, inputs: Environments, target: Target) -> Floats:
+    if is_array(given):
+        split_baseline = Split(predict=given, task=target.task).for_labels(target.classes)
     else:
-        split_baseline = split(baseline, rows=X).for_task(target.task)
+        split_baseline = split(given, rows=X).for_task(target.task)
     predictions = of_model(split_baseline, X, inputs, target)
     if isinstance(predictions, Missing):
         raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")

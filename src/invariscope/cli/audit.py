@@ -13,7 +13,9 @@ import click
 from invariscope.auditing import conditions
 from invariscope.auditing.audit import audit
 from invariscope.auditing.record import Audit
+from invariscope.auditing.run import EVERY
 from invariscope.cli.options import BAD_INPUT, ENV, FILE, OUTPUT, TARGET, TASK, named, reading_options
+from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError, printable
 from invariscope.models.files import load_model
 from invariscope.progress import reporting
@@ -56,6 +58,11 @@ Examples:
     f"estimated: {', '.join(ESTIMATORS)}.",
 )  # fmt: skip
 @click.option(
+    "--criteria", multiple=True, type=click.Choice([*CRITERIA, EVERY]), metavar="NAME",
+    help=f"Compute this criterion beside the regret; repeat it for several. {EVERY}: also those that take long and are "
+    f"left out otherwise. There are {', '.join(CRITERIA)}.",
+)  # fmt: skip
+@click.option(
     "--html", type=OUTPUT, metavar="FILE",
     help="Write the report as one page. A file named - is standard output; the table then goes to standard error.",
 )  # fmt: skip
@@ -78,6 +85,7 @@ def audit_command(
     options: ReadOptions,
     model: Path | None,
     task: str,
+    criteria: tuple[str, ...],
     html: Path | None,
     json: Path | None,
     fail_on: tuple[str, ...],
@@ -105,7 +113,7 @@ def audit_command(
         rows = read_with(data, options, model=subject, model_name="" if model is None else model.name)
         if options.prediction is not None:
             subject = model_of_predictions(rows, options, task)
-        audited = _audited(subject, rows, options, task=task, progress=say, **settings)
+        audited = _audited(subject, rows, options, task=task, criteria=criteria or None, progress=say, **settings)
     _deliver(audited, watched, html, json, quiet)
 
 

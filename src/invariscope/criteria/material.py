@@ -17,8 +17,11 @@ from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target, label_array
 
-#: Weights of a head that an audit fits: every Newton step solves as many equations at once, and 2,000 take a minute.
+#: Weights of a head that an audit fits: every Newton step solves as many equations at once.
 MOST_WEIGHTS = 2_000
+#: Environments × the cube of the weights of their own heads: so many matrices are decomposed, in about ten seconds.
+MOST_WORK = 4e9
+FEWER_COLUMNS = "Use fewer columns: choose some, or audit a model whose representation has fewer."
 
 Part = TypeVar("Part")
 
@@ -137,13 +140,32 @@ NEEDS = frozenset({*(field.name for field in fields(Material)), *KINDS})
 
 
 def fittable(data: Environments, target: Target) -> Have[Environments]:
-    """The rows, where a linear head can be fitted on their columns in good time."""
-    outputs = loss_of(target).n_scores
+    """The rows, where a linear head can be fitted on their columns in good time, and leaves an error to speak of."""
+    outputs, columns = loss_of(target).n_scores, f"a linear head on {data.X.shape[1]:,} columns"
     weights = data.blocks.width * outputs
-    if weights <= MOST_WEIGHTS:
-        return data
-    of_classes = f" for {outputs} classes" if outputs > 1 else ""
+    if weights > MOST_WEIGHTS:
+        of_classes = f" for {outputs} classes" if outputs > 1 else ""
+        return Missing(
+            f"{columns}{of_classes} has {weights:,} weights, and an audit fits at most {MOST_WEIGHTS:,}. "
+            f"{FEWER_COLUMNS}"
+        )
+    rows = len(data.X) if data.weight is None else int(np.count_nonzero(data.weight))
+    if rows <= data.blocks.width:
+        return Missing(
+            f"{columns} has as many weights as there are rows ({rows:,}), so that it fits them whatever they say. "
+            f"{FEWER_COLUMNS}"
+        )
+    return data
+
+
+def fittable_apart(data: Environments, target: Target) -> Have[Environments]:
+    """The rows, where every environment can have a linear head of its own on their columns in good time."""
+    together = fittable(data, target)
+    weights = data.blocks.width * loss_of(target).n_scores
+    if isinstance(together, Missing) or len(data) * weights**3 <= MOST_WORK:
+        return together
     return Missing(
-        f"a linear head on {data.X.shape[1]:,} columns{of_classes} has {weights:,} weights, and an audit fits at most "
-        f"{MOST_WEIGHTS:,}. Use fewer columns: choose some, or audit a model whose representation has fewer."
+        f"linear heads of {weights:,} weights for each of {len(data)} environments take minutes, and an audit fits "
+        f"{int(np.cbrt(MOST_WORK / len(data)) + 1e-6):,} weights for so many. {FEWER_COLUMNS} "
+        "Called by themselves, iv.regret and iv.transport_gap have no such limit."
     )

@@ -25,19 +25,30 @@ class Criterion:
     tells: str
     cannot_tell: str
     call: Call
+    on_request: bool = False
+    draws: int | None = None
 
 
 CRITERIA: dict[str, Criterion] = {}
 
 
 def criterion(
-    *, title: str, needs: Collection[str], better: str, tells: str, cannot_tell: str, call: Call
+    *,
+    title: str,
+    needs: Collection[str],
+    better: str,
+    tells: str,
+    cannot_tell: str,
+    call: Call,
+    on_request: bool = False,
+    draws: int | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function under its own name.
 
     ``needs`` are fields of :class:`~invariscope.criteria.material.Material`, or kinds of predictions; ``better`` is
     "lower" or "higher"; ``tells`` and ``cannot_tell`` are one sentence each, shown to the user beside the number;
-    ``call`` takes the material, which has all of the needs, and the options of the audit.
+    ``call`` takes the material, which has all of the needs, and the options of the audit. One that takes long is
+    computed ``on_request`` only; one that makes dear ``draws`` says how many are enough, whatever the audit makes.
     """
     unknown = set(needs) - NEEDS
     if unknown or better not in ("lower", "higher"):
@@ -49,7 +60,9 @@ def criterion(
             raise ValueError(
                 f'there is a criterion "{name}" in {CRITERIA[name].function.__module__}: call it otherwise'
             )
-        CRITERIA[name] = Criterion(name, title, function, frozenset(needs), better, tells, cannot_tell, call)
+        CRITERIA[name] = Criterion(
+            name, title, function, frozenset(needs), better, tells, cannot_tell, call, on_request, draws
+        )
         return function
 
     return register

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from invariscope.heads.linear_algebra import NEWTON_TOLERANCE, newton, spectrum
+from invariscope.heads.linear_algebra import NEWTON_TOLERANCE, WIDE, newton, solved
 from invariscope.heads.linear_head import LinearHead
 from invariscope.heads.losses import loss_of, score_rows
 from invariscope.rows.arrays import Floats
@@ -18,6 +19,8 @@ from invariscope.rows.targets import Target
 
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
 NO_ERROR = 1e-12  # of the target's variance: what a head of numbers that makes no error may lose to rounding
+#: heads of all rows, beside the target they belong to: an audit and its influence index fit the same
+_POOLED: WeakKeyDictionary[Environments, tuple[Floats, Floats]] = WeakKeyDictionary()
 FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
 
 
@@ -88,7 +91,7 @@ def fit_own(data: Environments, target: Target) -> Heads:
     loss = loss_of(target)
     if target.task == "regression":
         total = moments_of(data, target).total
-        theta = _solved(total.hessian, total.cross)  # (Σ z zᵀ)⁺ Σ z y
+        theta = solved(total.hessian, total.cross)  # (Σ z zᵀ)⁺ Σ z y
         theta[:, 0] += total.centre
         return _evaluate_from_moments(data, target, theta)
     return _fit_by_newton(data, target, np.zeros((len(data), loss.n_scores * data.blocks.width)))
@@ -114,7 +117,7 @@ def fit_shared(
         # θ = (Σ_e a_e Σ z zᵀ)⁺ Σ_e a_e Σ z y
         hessian = np.einsum("e,...epq->...pq", environment_weight, seen.hessian)
         cross = np.einsum("e,...ep->...p", environment_weight, seen.cross)
-        theta = _solved(hessian, cross)
+        theta = solved(hessian, cross)
         theta[..., 0] += moments.centre
         return _evaluate_from_moments(data, target, np.repeat(theta[..., None, :], len(data), axis=-2))
     first = np.zeros(loss.n_scores * data.blocks.width) if start is None else start
@@ -124,10 +127,19 @@ def fit_shared(
     return Heads(heads.theta[0], heads.loss[0], heads.gradient[0], heads.hessian[0], heads.converged)
 
 
+def fit_pooled(data: Environments, target: Target) -> Heads:
+    """The head fitted by ERM, every row counting the same; of those who ask for it, one waits for the Newton steps."""
+    known = _POOLED.get(data)
+    start = known[1] if known is not None and known[0] is target.values else None
+    fitted = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()), start)
+    _POOLED[data] = target.values, fitted.theta[0].copy()
+    return fitted
+
+
 def pooled_head(data: Environments, target: Target) -> tuple[LinearHead, Floats]:
     """The head fitted by ERM, every row counting the same, in the user's own columns; and its scores (n, n_scores), in
     the stored row order."""
-    shared = fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum()))
+    shared = fit_pooled(data, target)
     theta: Floats = shared.theta[0].reshape(loss_of(target).n_scores, -1)  # intercepts first
     scores = np.empty((len(data.X), len(theta)))
     for block, design in data.blocks.designs(slice(0, len(data.X))):
@@ -206,13 +218,31 @@ def _fit_by_newton(
 
     rows = data.rows if environment_weight is None else np.tile(data.rows, (len(start), 1))
     floor = 1e-2 * SEPARATED * combined(rows)
-    _, converged = newton(problems, _solved, start, floor=floor, tolerance=tolerance)
+    scores = loss_of(target).n_scores
+
+    def solve(hessian: Floats, gradient: Floats) -> Floats:
+        return solved(_without_free_constant(hessian, scores), gradient)
+
+    _, converged = newton(problems, solve, start, floor=floor, tolerance=tolerance)
     return replace(heads, converged=converged)
 
 
-def _solved(hessian: Floats, gradient: Floats) -> Floats:
-    """H⁺ g of every problem."""
-    return np.asarray(np.einsum("...pq,...q->...p", spectrum(hessian).inverse(), gradient))
+def _without_free_constant(hessian: Floats, scores: int) -> Floats:
+    """Wide Hessians (k, P, P) of several scores, with curvature where they have none: the same added to all scores.
+
+    Gradients have no part in these directions u_j = (e_j, e_j, …), so H + Σ_j c_j u_j u_jᵀ gives the same steps as H⁺
+    but for a constant that no probability sees, and it can be inverted. Left as it is where a column is flat for
+    some of the scores only.
+    """
+    if scores == 1 or hessian.shape[-1] < WIDE:
+        return hessian
+    size = np.einsum("...pp->...p", hessian).reshape(len(hessian), scores, -1)
+    if ((size > 0).any(axis=1) != (size > 0).all(axis=1)).any():
+        return hessian
+    parts = hessian.reshape(len(hessian), scores, size.shape[2], scores, size.shape[2])
+    pinned, column = parts.copy(), np.arange(size.shape[2])
+    pinned[:, :, column, :, column] += np.moveaxis(size.mean(axis=1), 1, 0)[:, :, None, None]
+    return pinned.reshape(hessian.shape)
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:

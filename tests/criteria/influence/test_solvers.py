@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 
+from invariscope.criteria.influence import shuffles
 from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
 from invariscope.criteria.influence.inverse import NegativeCurvatureError, conjugate_gradients
 from invariscope.criteria.influence.penalties import PENALTIES
-from invariscope.criteria.influence.shuffles import gaussian_shuffles, spectral_shuffles
+from invariscope.criteria.influence.shuffles import gaussian_shuffles, largest_spread, spectral_shuffles
+from invariscope.criteria.influence.structured import Moment
 from invariscope.datasets.synthetic.bayesian_network import bayesian_network
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.errors import InputError
@@ -267,6 +269,39 @@ def test_the_kronecker_route_finds_the_spectrum_of_row_noise(seed: int) -> None:
     assert ks_2samp(dealt.null, whole.null, method="asymp").statistic < 2.23 * np.sqrt(1 / 60 + 1 / 1000)
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_fewer_rows_than_columns_are_decomposed_as_rows(outputs: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(48, 70)) / np.arange(1, 71) ** 0.5, np.repeat([0, 1, 2], 16)
+    head = LinearHead(0.3 * rng.normal(size=(outputs, 70)), np.zeros(outputs))
+    y = np.tile(np.arange(max(2, outputs)), 24)[:48]
+    weight = rng.integers(1, 3, 48)
+    whole, product = (
+        influence_index(X, y, env, head=head, weight=weight, solver=solver, damping=0.02, n_boot=400, seed=seed)
+        for solver in ("dense", "kronecker")
+    )
+    np.testing.assert_allclose(
+        product.influences, whole.influences, rtol=1e-4, atol=1e-4 * np.abs(whole.influences).max()
+    )
+    assert product.eigenvalues.shape == whole.eigenvalues.shape == (outputs * 71,)
+    assert product.rank == whole.rank == 48 * max(1, outputs - 1)
+    assert product.eigenvalues[0] == pytest.approx(whole.eigenvalues[0], rel=0.03)
+    assert ks_2samp(product.null, whole.null, method="asymp").statistic < 2.23 * np.sqrt(2 / 400) + 0.05
+
+
+def test_the_moment_of_few_wide_rows_is_the_same_in_fewer_directions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, weight = rng.normal(size=(5, 9)), np.array([1.0, 2.0, 0.0, 0.5, 3.0])
+    moment = Moment(9, 5)
+    moment.add(rows[:3], weight[:3])
+    moment.add(rows[3:], weight[3:])
+    values, vectors = moment.eigen(2.0)
+    assert vectors.shape == (9, 4)  # a row of weight 0 is no direction
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-9)
+    np.testing.assert_allclose(vectors * values @ vectors.T, rows.T @ (weight[:, None] * rows) / 2, atol=1e-12)
+    assert np.all(np.diff(values) > 0)
+
+
 @pytest.mark.slow
 def test_wide_heads_take_the_kronecker_route_by_themselves(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -279,6 +314,25 @@ def test_wide_heads_take_the_kronecker_route_by_themselves(seed: int) -> None:
     assert found.influences.shape == (2, 5110)
     with pytest.raises(InputError, match="the Hessian of a penalty is only computed up to 5,000"):
         influence_index(X, y, env, head=head, penalty="vrex", penalty_weight=1.0)
+
+
+@pytest.mark.parametrize("environments", [3, 40])
+def test_shuffles_are_the_spread_of_normal_means_however_many_environments_there_are(
+    environments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The larger of two products is never decomposed: 1,000 environments took minutes."""
+    decomposed, of_products = [], shuffles._log_largest
+    monkeypatch.setattr(shuffles, "_log_largest", lambda given: decomposed.append(given.shape) or of_products(given))
+    leading, rows = np.array([3.0, 1.0, 0.2, 0.1, 0.05]), np.linspace(20, 60, environments)
+    null = spectral_shuffles(leading, 0.0, 0.0, rows, 6, np.random.default_rng(1))
+    draws = np.random.default_rng(1).standard_normal((6, environments, 5)) * np.sqrt(leading)
+    for value, draw in zip(null, draws, strict=True):
+        means = draw / np.sqrt(rows)[:, None]
+        assert value == pytest.approx(np.log(np.linalg.eigvalsh(np.cov(means.T, bias=True))[-1]), abs=1e-10)
+    spread = largest_spread(draws)
+    assert decomposed == [(6, min(environments, 5), min(environments, 5))] * 2
+    for value, draw in zip(spread, draws, strict=True):
+        assert value == pytest.approx(np.log(np.linalg.eigvalsh(np.cov(draw.T, bias=True))[-1]), abs=1e-10)
 
 
 # --- the pieces ----------------------------------------------------------------------------------------------------

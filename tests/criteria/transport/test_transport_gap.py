@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+import invariscope as iv
 from invariscope.criteria.transport.transport_gap import FEWEST_ROWS, transport_gap
 from invariscope.errors import InputError
 from invariscope.ratios.density_ratio import density_ratio
@@ -417,3 +418,26 @@ def test_a_standard_error_that_no_probability_has_is_not_shown() -> None:
     fewer = transport_gap(z[:, 1], y, env, n_boot=99)
     assert np.isfinite(fewer.se).all()
     assert fewer.se.max() < 0.1
+
+
+def test_too_many_pairs_of_environments_are_left_out_of_an_audit_and_grouping_brings_them_back(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(600, 2)), np.arange(600) % 6
+    y = X[:, 0] + rng.normal(size=600)
+    monkeypatch.setattr("invariscope.criteria.transport.transport_gap.MOST_WORK", 3 * 6**3)
+    found = iv.audit(None, X, y, env, n_boot=99, criteria="transport_gap")
+    assert found.left_out["transport_gap"] == (
+        "30 pairs of 6 environments take minutes to compare. Group the environments into fewer; up to about 500, "
+        "iv.transport_gap itself takes its time."
+    )
+    assert iv.audit(None, X, y, env // 2, n_boot=99, criteria="transport_gap")["transport_gap"].pairs.shape == (3, 3)
+    assert iv.transport_gap(X, y, env, n_boot=99).pairs.shape == (6, 6)
+
+
+def test_more_environments_than_memory_allows_are_refused_at_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(4000, 1)), np.arange(4000) % 800
+    with pytest.raises(InputError, match=r"^comparing 800 environments with each other takes 16 GB of memory: group"):
+        iv.transport_gap(X, X[:, 0] + rng.normal(size=4000), env)

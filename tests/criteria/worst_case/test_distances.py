@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import ot
 import pytest
 
 from invariscope.criteria.worst_case import distances as room
@@ -71,6 +72,33 @@ def test_weight_two_is_the_row_given_twice_in_the_transport(width: int) -> None:
     weight = np.array([2.0, 1, 1, 1, 1, 1, 1])
     once = room._squared(seen, weight, np.arange(3), np.arange(3, 7))
     assert once == pytest.approx(room._squared(twice, np.ones(8), np.arange(4), np.arange(4, 8)), rel=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (40, 60)])
+def test_on_a_line_rows_of_any_weight_are_moved_as_a_general_solver_would(sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(5)
+    seen, weight = np.round(rng.normal(size=(sum(sizes), 1)), 1), rng.gamma(1.0, size=sum(sizes))  # with ties
+    a, b = np.arange(sizes[0]), np.arange(sizes[0], sum(sizes))
+    costs = (seen[a] - seen[b].T) ** 2
+    expected = ot.emd2(weight[a] / weight[a].sum(), weight[b] / weight[b].sum(), costs)
+    assert room._squared(seen, weight, a, b) == pytest.approx(expected, rel=1e-10)
+
+
+def test_rows_that_count_differently_are_split_among_others() -> None:
+    rng = np.random.default_rng(7)
+    seen, weight = rng.normal(size=(24, 2)), rng.gamma(1.0, size=24)
+    a, b = np.arange(12), np.arange(12, 24)
+    expected = ot.emd2(weight[a] / weight[a].sum(), weight[b] / weight[b].sum(), ot.dist(seen[a], seen[b]))
+    assert room._squared(seen, weight, a, b) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("width", [2, 9])
+def test_rows_that_count_alike_are_matched_as_a_general_solver_would(width: int) -> None:
+    rng = np.random.default_rng(6)
+    seen, even = rng.normal(size=(240, width)), np.full(120, 1 / 120)
+    a, b = np.arange(120), np.arange(120, 240)
+    expected = ot.emd2(even, even, ot.dist(seen[a], seen[b]))
+    assert room._squared(seen, np.full(240, 3.0), a, b) == pytest.approx(expected, rel=1e-12)
 
 
 def test_many_environments_are_only_compared_with_the_rest(seed: int) -> None:

@@ -111,7 +111,7 @@ def test_an_audit_of_a_network_has_both_curves_and_looks_at_the_whole_representa
     y = np.where(X[:, 0] + (env == "c") * X[:, 1] + 0.5 * rng.normal(size=300) > 0, "yes", "no")
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(4, 40), nn.ReLU(), nn.Linear(40, 2))
-    found = iv.audit(iv.split(model, classes=["no", "yes"]), X, y, env, n_boot=99)
+    found = iv.audit(iv.split(model, classes=["no", "yes"]), X, y, env, n_boot=99, criteria="all")
     assert {"worst_case", "worst_case_in_inputs", "influence_index"} <= set(found.results)
     # 100 rows for heads of 40 features: judged by the log-odds; the index and the worst case see all features
     assert len(found["regret"].columns) == 2
@@ -131,7 +131,14 @@ def test_a_network_of_one_logit_and_labels_of_text_are_audited(seed: int) -> Non
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=240) > 0, "yes", "no")
     torch.manual_seed(seed)
     # without bounds on its features, every row can be made wrong
-    found = iv.audit(nn.Sequential(nn.Linear(4, 3), nn.Identity(), nn.Linear(3, 1)), X, y, env, n_boot=99)
+    found = iv.audit(
+        nn.Sequential(nn.Linear(4, 3), nn.Identity(), nn.Linear(3, 1)),
+        X,
+        y,
+        env,
+        n_boot=99,
+        criteria="worst_case_in_inputs",
+    )
     assert "worst_case_in_inputs" in found.results
 
 
@@ -170,6 +177,6 @@ def test_a_network_that_gradients_cannot_be_taken_through_is_left_out_not_fatal(
     rng = np.random.default_rng(seed)
     X, y, env = rng.integers(0, 10, (200, 4)), np.arange(200) % 2, np.repeat(["a", "b"], 100)
     torch.manual_seed(seed)
-    found = iv.audit(Words(), X, y, env, n_boot=99)
+    found = iv.audit(Words(), X, y, env, n_boot=99, criteria="all")
     assert "regret" in found.results
     assert "cannot be followed by gradients" in found.left_out["worst_case_in_inputs"]

@@ -126,6 +126,16 @@ def test_left_out_and_remarks(audit: iv.Audit) -> None:
     assert left_out(noted).remarks == ("Here.",)  # what a criterion remarks stands beside it
 
 
+def test_provenance_says_who_makes_fewer_draws(audit: iv.Audit) -> None:
+    settings = dataclasses.replace(audit.settings, n_boot=999)
+    many = dataclasses.replace(audit, settings=settings)
+    assert dict(provenance(many))["bootstrap and null draws"] == (
+        "999 (DRIC as published: at most 99; Worst-case loss: at most 199)"
+    )
+    assert dict(provenance(without(many, "dric", "worst_case")))["bootstrap and null draws"] == "999"
+    assert dict(provenance(audit))["bootstrap and null draws"] == "99"
+
+
 def test_provenance_is_complete_and_short(audit: iv.Audit) -> None:
     data = dataclasses.replace(audit.data, columns=tuple(f"c{j}" for j in range(500)))
     particulars = dict(provenance(dataclasses.replace(audit, data=data)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from invariscope.criteria.dric.information_bound import information_bound
 from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_gap, transported_means, variances
-from invariscope.criteria.material import AuditOptions, Material, have
+from invariscope.criteria.material import MOST_WEIGHTS, AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.models.outputs import prediction_columns
@@ -32,6 +32,12 @@ CELLS = 1.5e5  # rows × columns × environments up to which all resamples are d
 
 def _from_material(material: Material, options: AuditOptions) -> DricResult:
     predictions, inputs = have(material.predictions).values, have(material.inputs)
+    if inputs.X.shape[1] >= MOST_WEIGHTS:
+        raise InputError(
+            f"density ratios of {inputs.X.shape[1]:,} columns take minutes, and an audit estimates them for less than "
+            f"{MOST_WEIGHTS:,}. Use fewer columns, or call iv.dric(predictions, X, env, baseline=..., svd=128), which "
+            "reduces them first."
+        )
     draws: int | str = "auto" if options.n_boot else 0
     return dric(
         predictions, inputs, baseline=have(material.baseline), ratio=options.ratio, n_boot=draws, seed=options.seed
@@ -48,6 +54,7 @@ def _from_material(material: Material, options: AuditOptions) -> DricResult:
         "estimated ratio times the size of the predictions. Shrinking predictions by 10 divides it by 100."
     ),
     call=_from_material,
+    draws=RESAMPLES,
 )
 def dric(
     predictions: Any,

@@ -25,10 +25,10 @@ from invariscope.criteria.influence.solution import (
     result_of,
 )
 from invariscope.criteria.influence.structured import structured
-from invariscope.criteria.material import AuditOptions, Material, Missing, fittable, have
+from invariscope.criteria.material import FEWER_COLUMNS, MOST_WEIGHTS, AuditOptions, Material, Missing, fittable, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.heads.fit import evaluate, fit_shared, least_loss, score_covariances, theta_of
+from invariscope.heads.fit import evaluate, fit_pooled, least_loss, score_covariances, theta_of
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.heads.losses import loss_of
 from invariscope.results import InfluenceResult
@@ -49,12 +49,21 @@ SOLVERS = ("auto", "dense", "kronecker", "autograd", "cg")
 
 
 def _from_material(material: Material, options: AuditOptions) -> InfluenceResult:
-    head = material.trained_head
+    head, rows = material.trained_head, material.representation
     if isinstance(head, Missing):
-        have(fittable(material.representation, material.target))  # one will be fitted
+        have(fittable(rows, material.target))  # one will be fitted
+    largest = min(len(rows.X), rows.blocks.width)
+    if largest > MOST_WEIGHTS:
+        raise InputError(
+            f"the influence index of a head on {rows.X.shape[1]:,} columns decomposes a matrix of {largest:,} x "
+            f"{largest:,}, and an audit goes up to {MOST_WEIGHTS:,}. {FEWER_COLUMNS} Called by itself, "
+            "iv.influence_index(Z, y, env, head=...) takes its time."
+        )
+    wide = rows.blocks.width * loss_of(material.target).n_scores > MOST_WEIGHTS
     return influence_index(
-        material.representation,
+        rows,
         head=None if isinstance(head, Missing) else head,
+        solver="kronecker" if wide and material.trained_with.penalty is None else "auto",
         task=material.task,
         penalty=material.trained_with.penalty,
         penalty_weight=material.trained_with.weight,
@@ -247,7 +256,7 @@ def _given_or_fitted(data: Environments, target: Target, rows: LinearRows, head:
         return theta_of(data, head.weight, head.bias) if rows.intercept else head.weight.ravel()
     if target.values.ndim == 2:
         return least_squares(rows)
-    return np.asarray(fit_shared(data, target, np.full(len(data), 1.0 / data.rows.sum())).theta[0])
+    return np.asarray(fit_pooled(data, target).theta[0])
 
 
 def _result(

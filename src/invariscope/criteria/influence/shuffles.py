@@ -5,6 +5,7 @@ Under a penalty the Hessian changes with every deal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,12 +55,14 @@ def spectral_shuffles(
     for batch in batches(shuffles, NUMBERS // (environments * max(1, len(leading)))):
         size = batch.stop - batch.start
         draws = rng.standard_normal((size, environments, len(leading))) * np.sqrt(leading)
+        if freedom == 0:
+            values[batch] = _log_largest_square(centre @ draws / math.sqrt(environments))
+            continue
         products = np.matmul(draws, np.swapaxes(draws, 1, 2))
-        if freedom > 0:
-            triangle = np.tril(rng.standard_normal((size, environments, environments)), -1)
-            places = np.arange(environments)
-            triangle[:, places, places] = np.sqrt(rng.chisquare(freedom - places, (size, environments)))
-            products += rest / freedom * np.matmul(triangle, np.swapaxes(triangle, 1, 2))
+        triangle = np.tril(rng.standard_normal((size, environments, environments)), -1)
+        places = np.arange(environments)
+        triangle[:, places, places] = np.sqrt(rng.chisquare(freedom - places, (size, environments)))
+        products += rest / freedom * np.matmul(triangle, np.swapaxes(triangle, 1, 2))
         values[batch] = _log_largest(centre @ products @ centre.T / environments)
     return values
 
@@ -77,9 +80,14 @@ def exact_shuffles(
 
 
 def largest_spread(means: Floats) -> Floats:
-    """ln of the largest eigenvalue of the covariance over environments, for a batch (B, E, P), by E × E matrices."""
-    centred = means - means.mean(axis=1, keepdims=True)
-    return _log_largest(np.matmul(centred, np.swapaxes(centred, 1, 2)) / means.shape[1])
+    """ln of the largest eigenvalue of the covariance over environments, for a batch (B, E, P)."""
+    return _log_largest_square((means - means.mean(axis=1, keepdims=True)) / math.sqrt(means.shape[1]))
+
+
+def _log_largest_square(factors: Floats) -> Floats:
+    """ln of the largest eigenvalue of F Fᵀ, which is that of FᵀF: the smaller of the two is decomposed."""
+    turned = np.swapaxes(factors, 1, 2)
+    return _log_largest(np.matmul(turned, factors) if factors.shape[1] > factors.shape[2] else factors @ turned)
 
 
 def _log_largest(products: Floats) -> Floats:

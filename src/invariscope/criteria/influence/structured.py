@@ -27,6 +27,33 @@ SOLVE_TOLERANCE = 1e-6  # of the right-hand side, in the norm of the inverse
 SKETCH_TOLERANCE = 1e-3  # where thousandths do not matter
 
 
+class Moment:
+    """Σ w z zᵀ over rows of a certain width; where there are fewer of them, as those rows and not as a matrix."""
+
+    def __init__(self, width: int, rows: int) -> None:
+        self.thin = rows < width
+        self.matrix, self.parts = np.zeros((0, 0) if self.thin else (width, width)), list[Floats]()
+
+    def add(self, design: Floats, weight: Floats) -> None:
+        if self.thin:
+            self.parts.append(np.sqrt(weight)[:, None] * design)
+        else:
+            self.matrix += design.T @ (weight[:, None] * design)
+
+    def eigen(self, whole: float) -> tuple[Floats, Floats]:
+        """Eigenvalues of the moment / whole, the smallest first, and eigenvectors (p, r); of few rows those above 0.
+
+        With M the weighted rows, M Mᵀ has the eigenvalues of MᵀM that are not 0, and its vectors u give Mᵀu.
+        """
+        if not self.thin:
+            values, vectors = np.linalg.eigh(self.matrix / whole)
+            return values, vectors
+        rows = np.concatenate(self.parts)
+        values, left = np.linalg.eigh(rows @ rows.T / whole)
+        there = values > NULL_SPACE * values[-1]
+        return values[there], rows.T @ (left[:, there] / np.sqrt(values[there] * whole))
+
+
 class Kronecker:
     """The Hessian of the pooled mean loss as a product A ⊗ B, beside the true one as a function.
 
@@ -35,20 +62,19 @@ class Kronecker:
 
     def __init__(self, rows: LinearRows, theta: Floats) -> None:
         self.rows, self.theta, self.total = rows, theta, float(rows.weight.sum())
-        width, outputs = rows.width, rows.outputs
-        scores_curvature, moment, whole = np.zeros((outputs, outputs)), np.zeros((width, width)), 0.0
+        scores_curvature, whole = np.zeros((rows.outputs, rows.outputs)), 0.0
+        moment = Moment(rows.width, len(rows.weight))
         for _, design, scores, weight in self._blocks():
             of_row = np.zeros(len(design))
             for (k, j), curvature, _ in rows.loss.curvatures(scores):
                 of_pair = np.broadcast_to(curvature, len(design))
                 scores_curvature[k, j] += weight @ of_pair
                 of_row = of_row + of_pair if k == j else of_row
-            weighted = weight * of_row
-            moment += design.T @ (weighted[:, None] * design)  # Σ w tr(C) z zᵀ
-            whole += float(weighted.sum())
+            moment.add(design, weight * of_row)
+            whole += float((weight * of_row).sum())
         upper = np.triu(scores_curvature, 1)
         self.of_scores, self.score_basis = np.linalg.eigh((scores_curvature + upper.T) / self.total)
-        self.of_rows, self.row_basis = np.linalg.eigh(moment / whole)
+        self.of_rows, self.row_basis = moment.eigen(whole)
         products = np.outer(self.of_scores, self.of_rows)
         self.live = products > NULL_SPACE * products.max()
         self.eigenvalues = np.where(self.live, products, 0.0)
@@ -156,7 +182,8 @@ class Kronecker:
 def structured(rows: LinearRows, theta: Floats, data: Environments, options: Options) -> Solution:
     """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
     kronecker = Kronecker(rows, theta)
-    spectrum = np.sort(kronecker.eigenvalues, axis=None)
+    spectrum = np.zeros(rows.size)
+    spectrum[rows.size - kronecker.eigenvalues.size :] = np.sort(kronecker.eigenvalues, axis=None)
     total, largest = float(spectrum.sum()), kronecker.largest()
     # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
     spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)

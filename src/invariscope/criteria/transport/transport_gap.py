@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from invariscope.criteria.material import AuditOptions, Material, fittable, have
+from invariscope.criteria.material import AuditOptions, Material, fittable_apart, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret.inference import MISSED, Draws, invert
 from invariscope.criteria.transport.estimates import Gaps, estimate_gaps
@@ -19,6 +19,8 @@ from invariscope.criteria.transport.outcome_models import (
     fit_linear_heads,
     given_predictions,
 )
+from invariscope.errors import InputError
+from invariscope.heads.losses import loss_of
 from invariscope.models.outputs import HARD_LABELS, are_hard, prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, grouped_rows
@@ -37,10 +39,18 @@ APART = 0.5  # of the spreads of two environments together: a distance of their 
 NO_NOISE = 1e-10  # of the target's spread: a standard error below it is rounding error
 LARGEST_SPREAD = 0.5  # of anything between 0 and 1: a larger standard error says that nothing is known
 DRAWN_AT_ONCE = 2e7  # numbers
+MOST_WORK = 2e10  # environments × the cube of their means, in an audit: each has a matrix decomposed; ten seconds or so
+MOST_NUMBERS = 5e8  # in all these matrices: 4 GB
 
 
 def _from_material(material: Material, options: AuditOptions) -> TransportGapResult:
-    rows = have(fittable(material.compared, material.target))
+    rows = have(fittable_apart(material.compared, material.target))
+    means = _means_of_one(rows, material.target)
+    if len(rows) * means**3 > MOST_WORK:
+        raise InputError(
+            f"{len(rows) * (len(rows) - 1):,} pairs of {len(rows):,} environments take minutes to compare. Group the "
+            "environments into fewer; up to about 500, iv.transport_gap itself takes its time."
+        )
     return transport_gap(rows, ratio=options.ratio, task=material.task, n_boot=options.n_boot, seed=options.seed)
 
 
@@ -133,6 +143,12 @@ def transport_gap(
         data = data.written_out(counts)
     target = target_of(data, task) if given is None else target_of_columns(data, task, columns=given.shape[1])
     refuse_unfit_for_own_heads(data, target)
+    numbers = len(data) * _means_of_one(data, target) ** 2
+    if numbers > MOST_NUMBERS:
+        raise InputError(
+            f"comparing {len(data):,} environments with each other takes {numbers * 8e-9:,.0f} GB of memory: group "
+            "them into fewer"
+        )
     ratio_rng, draw_rng = generator(seed).spawn(2)
     with one_blas_thread():
         fold, used, notes = _folds(data, target, folds)
@@ -145,6 +161,11 @@ def transport_gap(
         )
         gaps = estimate_gaps(data, outcome, data.grouped(fitted.at_rows, "ratio"))
         return _result(data, target, fitted, outcome, gaps, n_boot, draw_rng, notes)
+
+
+def _means_of_one(data: Environments, target: Target) -> int:
+    """How many means the rows of one environment enter: with every other, weighted and as they are, by class."""
+    return 2 * len(data) * loss_of(target).n_scores
 
 
 def _folds(data: Environments, target: Target, folds: int) -> tuple[Integers, int, tuple[str, ...]]:

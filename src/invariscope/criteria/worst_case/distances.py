@@ -113,11 +113,29 @@ def _debiased(seen: Floats, weight: Floats, a: Integers, b: Integers, rng: np.ra
 
 def _squared(seen: Floats, weight: Floats, a: Integers, b: Integers) -> float:
     """W² between two sets of rows, exactly."""
-    if seen.shape[1] == 1 and len(a) == len(b) and np.ptp(weight[a]) == np.ptp(weight[b]) == 0:
+    alike = len(a) == len(b) and np.ptp(weight[a]) == np.ptp(weight[b]) == 0
+    if alike and seen.shape[1] == 1:
         return float(np.mean((np.sort(seen[a, 0]) - np.sort(seen[b, 0])) ** 2))  # rows meet in order of size
-    import ot
-
     share_a, share_b = weight[a] / weight[a].sum(), weight[b] / weight[b].sum()
     if seen.shape[1] == 1:
-        return float(ot.emd2_1d(seen[a, 0], seen[b, 0], share_a, share_b, metric="sqeuclidean"))
-    return float(ot.emd2(share_a, share_b, ot.dist(seen[a], seen[b], metric="sqeuclidean")))
+        return _squared_on_a_line(seen[a, 0], seen[b, 0], share_a, share_b)
+    from scipy.optimize import linear_sum_assignment  # here: these take as long to import as everything else together
+    from scipy.spatial.distance import cdist
+
+    costs = cdist(seen[a], seen[b], "sqeuclidean")
+    if alike:  # rows that count alike are matched one to one
+        return float(costs[linear_sum_assignment(costs)].mean())
+    import ot  # here: it takes seconds and brings torch along
+
+    return float(ot.emd2(share_a, share_b, costs))
+
+
+def _squared_on_a_line(a: Floats, b: Floats, share_a: Floats, share_b: Floats) -> float:
+    """W² = ∫ (F_a⁻¹(t) − F_b⁻¹(t))² dt over t from 0 to 1, both quantile functions being steps."""
+    order_a, order_b = np.argsort(a, kind="stable"), np.argsort(b, kind="stable")
+    steps_a, steps_b = np.cumsum(share_a[order_a])[:-1], np.cumsum(share_b[order_b])[:-1]
+    ends = np.sort(np.concatenate([steps_a, steps_b, [1.0]]))
+    widths = np.diff(ends, prepend=0.0)
+    middle = ends - widths / 2  # of every piece on which both are constant
+    gaps = a[order_a][np.searchsorted(steps_a, middle)] - b[order_b][np.searchsorted(steps_b, middle)]
+    return float(widths @ gaps**2)

@@ -36,6 +36,7 @@ SEARCHED = (
 ALL_WRONG = "Every row is wrong (or fitted exactly) where it is, so distances have no natural unit: unit is 0."
 CONSTANT = "The head gives every row the same scores wherever it moves: the curve is flat and there is no unit."
 NO_DISTANCES = "How far the environments are apart is measured for linear heads only."
+DRAWS = 199  # enough for a band: every draw weighs all rows anew
 LOOSE = 0.03  # relative gap between the bounds that is worth a note
 
 
@@ -57,6 +58,7 @@ def _from_material(material: Material, options: AuditOptions) -> WorstCaseResult
     tells="How large the loss could become if rows moved by a given distance in the representation, labels kept.",
     cannot_tell="Whether such a move is plausible; and a change of the labels themselves is not covered.",
     call=_from_material,
+    draws=DRAWS,
 )
 def worst_case(
     head: Any,
@@ -70,7 +72,7 @@ def worst_case(
     relative: bool = False,
     classes: Sequence[Any] | None = None,
     weight: Any = None,
-    n_boot: int = 199,
+    n_boot: int = DRAWS,
     seed: int = 0,
 ) -> WorstCaseResult:
     """The largest mean loss over all laws within Wasserstein distance ρ of the rows, as a curve over ρ.

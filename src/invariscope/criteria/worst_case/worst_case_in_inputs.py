@@ -11,7 +11,7 @@ import numpy as np
 from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.rows import losses_for, losses_of, rows_of
-from invariscope.criteria.worst_case.worst_case import torch_heads, worst_case
+from invariscope.criteria.worst_case.worst_case import DRAWS, torch_heads, worst_case
 from invariscope.errors import InputError
 from invariscope.results import InputWorstCaseResult, WorstCaseResult
 from invariscope.rows.arrays import Array, Floats
@@ -38,6 +38,8 @@ def _from_material(material: Material, options: AuditOptions) -> InputWorstCaseR
     "in the representation.",
     cannot_tell="More than a search finds (the true worst case may be worse), and whether such inputs ever occur.",
     call=_from_material,
+    on_request=True,
+    draws=DRAWS,
 )
 def worst_case_in_inputs(
     model: Any,
@@ -48,7 +50,7 @@ def worst_case_in_inputs(
     loss: str = "auto",
     classes: Sequence[Any] | None = None,
     rows: int = 60,
-    n_boot: int = 199,
+    n_boot: int = DRAWS,
     seed: int = 0,
 ) -> InputWorstCaseResult:
     """The worst-case curve of a torch network in the space of its inputs, beside the one in its representation.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
+from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, escaped, section
 from invariscope.shortening import distinct
 
@@ -28,7 +29,7 @@ def provenance(audit: Audit) -> tuple[tuple[str, str], ...]:
         ("features", f"{len(data.columns):,}: {_some(data.columns)}"),
         ("density ratios by", _ratio(audit)),
         ("seed", f"{settings.seed}"),
-        ("bootstrap and null draws", f"{settings.n_boot:,}"),
+        ("bootstrap and null draws", _draws(audit)),
         ("margin", wording.exactly(settings.margin)),
         ("significance level", f"{settings.alpha:g}"),
         ("versions", " · ".join(f"{name} {version}" for name, version in settings.versions.items())),
@@ -44,6 +45,14 @@ def _ratio(audit: Audit) -> str:
     if not descriptions:
         return ""
     return f"{audit.settings.ratio} ({wording.listed(list(dict.fromkeys(descriptions)))})"
+
+
+def _draws(audit: Audit) -> str:
+    """How many draws were made, and which criteria make fewer."""
+    known = [CRITERIA[name] for name in audit.results if name in CRITERIA]
+    fewer = [one for one in known if one.draws is not None and one.draws < audit.settings.n_boot]
+    but = "; ".join(f"{one.title}: at most {one.draws:,}" for one in fewer)
+    return f"{audit.settings.n_boot:,}" + (f" ({but})" if but else "")
 
 
 def _some(names: Sequence[str]) -> str:
