@@ -21,7 +21,7 @@ def test_pairs_equal_the_reference(task: str, seed: int) -> None:
 
 def test_drivers_equal_the_reference(seed: int) -> None:
     X, y, env = world("regression", seed)
-    X = X + [3.0, -1.0]
+    X += np.array([3.0, -1.0])
     result = regret(X, y, env, n_boot=99)
     expected = reference.drivers(X, y, env)
     np.testing.assert_allclose(result.drivers, expected, rtol=1e-5, atol=1e-7)

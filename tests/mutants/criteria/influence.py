@@ -85,7 +85,7 @@ MUTANTS = [
         old="(outer - number * np.outer(mean, mean)) / (number - 1.0)",
         new="(outer - number * np.outer(mean, mean)) / number",
         seen="shuffled values a little too low",
-        tests=("criteria/influence/test_influence_index.py",),
+        tests=("criteria/influence/test_row_derivatives.py",),
     ),
     Mutant(
         name="vrex_hessian_without_its_curvature",

@@ -101,7 +101,7 @@ MUTANTS = [
         old="np.where(codes == 1, probabilities, 1.0 - probabilities)",
         new="np.where(codes == 0, probabilities, 1.0 - probabilities)",
         seen="good predictions have a high loss",
-        tests=("criteria/predictions/test_risk_variance.py::test_classes_equal_the_loop",),
+        tests=("criteria/predictions/test_risk_variance.py::test_log_loss_of_two_classes_by_hand",),
     ),
     Mutant(
         name="irm_penalty_split_adds_noise",

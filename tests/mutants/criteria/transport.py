@@ -51,7 +51,7 @@ MUTANTS = [
         old="value = (squares - bias) / variance",
         new="value = squares / variance",
         seen="a positive gap under invariance",
-        tests=("criteria/transport/test_transport_gap.py::test_the_parts_fit_together",),
+        tests=("criteria/transport/test_transport_gap.py::test_by_exact_arithmetic",),
     ),
     Mutant(
         name="transport_pvalues_not_adjusted",
@@ -59,7 +59,17 @@ MUTANTS = [
         old="largest[rows] = np.abs(drawn / noise[compared]).max(axis=(1, 2))",
         new="largest[rows] = np.abs(drawn / noise[compared]).mean(axis=(1, 2))",
         seen="pairs called different by chance",
-        tests=("criteria/transport/test_transport_gap.py",),
+        tests=(
+            "criteria/transport/test_estimates.py::test_the_null_is_that_of_the_largest_gap_of_all_pairs_and_classes",
+        ),
+    ),
+    Mutant(
+        name="transport_noise_of_a_pair_from_the_wrong_rows",
+        file="criteria/transport/estimates.py",
+        old="out[:, k] += means[:, 1]",
+        new="out[:, :, k] += means[:, 1]",
+        seen="p-values that treat the noise of both environments of a pair as one",
+        tests=("criteria/transport/test_estimates.py::test_draws_have_the_covariance_of_the_means_they_are_made_of",),
     ),
     Mutant(
         name="transport_few_effective_rows_are_kept",
@@ -75,7 +85,7 @@ MUTANTS = [
         old="return float(weight @ (target.values - mean[data.codes]) ** 2 / rows.sum())",
         new="return float(weight @ (target.values - mean.mean()) ** 2 / rows.sum())",
         seen="a value that shrinks when environments differ in level",
-        tests=("criteria/transport/test_transport_gap.py::test_the_parts_fit_together",),
+        tests=("criteria/transport/test_transport_gap.py::test_by_exact_arithmetic",),
     ),
     Mutant(
         name="transport_folds_leak",
@@ -101,6 +111,6 @@ MUTANTS = [
         old="np.maximum(1.0 - 2.0 * single + squares, 1e-12)",
         new="np.maximum(1.0 - 0.0 * single + squares, 1e-12)",
         seen="standard errors of n instead of n − 1",
-        tests=("criteria/transport/test_transport_gap.py::test_a_constant_representation_compares_means",),
+        tests=("criteria/transport/test_transport_gap.py::test_by_exact_arithmetic",),
     ),
 ]

@@ -19,7 +19,7 @@ MUTANTS = [
         old="unit / 2 if math.isfinite(unit) else 0.0",
         new="unit if math.isfinite(unit) else 0.0",
         seen="the headline is the worst case at twice the distance",
-        tests=("criteria/worst_case/test_worst_case.py",),
+        tests=("criteria/worst_case/test_worst_case.py::test_error_rate_of_two_rows",),
     ),
     Mutant(
         name="error_rate_walks_from_the_dearest",
@@ -85,7 +85,7 @@ MUTANTS = [
         old="slope = np.concatenate([[0.0], 2.0 * node[1:] * gamma[1:]])",
         new="slope = np.concatenate([[0.0], node[1:] * gamma[1:]])",
         seen="a curve that is off between multipliers",
-        tests=("criteria/worst_case/test_curve.py",),
+        tests=("criteria/worst_case/test_curve.py::test_a_linear_loss_gives_a_straight_line",),
     ),
     Mutant(
         name="band_of_ninety_per_cent",
@@ -119,7 +119,7 @@ MUTANTS = [
         old="lifted = np.maximum(np.diff(bound, axis=0), 0.0) * (width / 4.0)",
         new="lifted = np.maximum(np.diff(bound, axis=0), 0.0) * 0.0",
         seen="a ceiling below what can happen",
-        tests=("criteria/worst_case/test_ceilings.py",),
+        tests=("criteria/worst_case/test_ceilings.py::test_a_bound_that_rises_is_lifted_above_its_chord",),
     ),
     Mutant(
         name="ceiling_of_pairs_by_the_mean",
