@@ -22,6 +22,7 @@ from invariscope.auditing.verdict import (
     STATES,
     UNINFORMATIVE,
     Verdict,
+    driving_columns,
     rows_needed,
     state_of,
     verdict_of,
@@ -473,3 +474,12 @@ def test_advice_is_about_the_odd_one_out_and_not_about_the_bystander_who_suffers
     verdict = verdict_of(regret, env_name="city")
     assert verdict.state == NOT_INVARIANT
     assert "recorded in Rome" in verdict.sentences[-1]
+
+
+def test_columns_are_ranked_by_what_they_cost_not_by_what_they_save() -> None:
+    """A column that one environment gains by, and another loses by, is one that they disagree about."""
+    parts = np.array([[0.3, 0.1, 0.0], [-0.3, 0.1, 0.02], [-0.2, np.nan, 0.0]])
+    regret = dataclasses.replace(made(ABOVE), drivers=parts)
+    assert driving_columns(regret, 3) == ("age", "dose")  # 0.3 and 0.2 of 0.52: the level has less than a tenth
+    assert driving_columns(regret, 1) == ("age",)
+    assert driving_columns(dataclasses.replace(regret, drivers=-np.ones((3, 3))), 3) == ()

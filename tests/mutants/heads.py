@@ -27,7 +27,7 @@ MUTANTS = [
         old="np.eye(p.shape[-1]) * p[..., None] - p[..., :, None] * p[..., None, :]",
         new="np.eye(p.shape[-1]) - p[..., :, None] * p[..., None, :]",
         seen="Newton steps of several classes too short",
-        tests=("heads/test_losses.py::test_curvature_is_the_slope_of_the_gradient",),
+        tests=("heads/test_losses.py::test_every_way_to_the_curvature_is_the_same",),
     ),
     Mutant(
         name="softmax_leverage_per_class",

@@ -67,7 +67,7 @@ MUTANTS = [
         old="torch.exp(-gamma * squares)",
         new="torch.exp(-squares / gamma)",
         seen="wide and narrow kernels swapped",
-        tests=("objectives/test_mmd.py::test_equals_loops_over_pairs_rows_and_kernels",),
+        tests=("objectives/test_mmd.py::test_two_rows_against_one_by_hand",),
     ),
     Mutant(
         name="dann_features_help_the_discriminator",
@@ -163,7 +163,7 @@ MUTANTS = [
         old="return (torch.diagonal(gram) - 2 * own +",
         new="return (torch.diagonal(gram) - own +",
         seen="worst points nearer than they are",
-        tests=("objectives/test_worst_case.py::test_the_unit_is_the_distance_to_the_nearest_wrong_answer",),
+        tests=("objectives/test_worst_case.py::test_the_unit_of_three_classes_is_that_of_differences_of_weights",),
     ),
     Mutant(
         name="sinkhorn_not_debiased",

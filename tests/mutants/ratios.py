@@ -152,10 +152,10 @@ MUTANTS = [
     Mutant(
         name="kliep_not_normalised",
         file="ratios/kliep.py",
-        old="return np.asarray(a / a.sum())",
-        new="return np.asarray(a)",
+        old="start, GAP, STEPS) / unit",
+        new="start, GAP, STEPS)",
         seen="ratios whose mean is not 1",
-        tests=("ratios/test_kliep.py",),
+        tests=("ratios/test_kliep.py::test_two_points_by_hand",),
     ),
     Mutant(
         name="ulsif_score_without_its_half",

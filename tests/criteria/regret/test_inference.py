@@ -111,8 +111,8 @@ def test_the_lower_end_of_the_largest_regret_allows_for_the_search(count: int, t
     )
     assert worst == "a"
     for e, label in enumerate("abc"):
-        ends = value[e] - np.quantile(noise[:, e], [0.975, 0.025]) / risk[e]
-        assert estimates[label].interval == pytest.approx(ends, abs=1e-9)
+        highest = value[e] - np.quantile(noise[:, e], 0.025) / risk[e]  # for which no adjustment is needed
+        assert estimates[label].interval[1] == pytest.approx(highest, abs=1e-9)
     lower = value - np.quantile(noise, 1 - tail, axis=0) / risk
     assert int(np.argmax(lower)) == 1  # not that of the largest regret, which is less certain
     assert low == pytest.approx(lower[1], abs=1e-9)

@@ -54,14 +54,6 @@ MUTANTS = [
         tests=("criteria/regret/test_inference.py::test_the_lower_end_of_the_largest_regret_allows_for_the_search",),
     ),
     Mutant(
-        name="largest_regret_from_the_mean_of_lower_ends",
-        file="criteria/regret/regret.py",
-        old="(float(np.nanmax(low)), high)",
-        new="(float(np.nanmean(low)), high)",
-        seen="the interval of the largest regret begins too low",
-        tests=("criteria/regret/test_inference.py::test_the_lower_end_of_the_largest_regret_allows_for_the_search",),
-    ),
-    Mutant(
         name="worst_environment_is_the_best",
         file="criteria/regret/regret.py",
         old="data.labels[int(np.nanargmax(value))]",

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 
 import invariscope as iv
 from invariscope.report.charts import heat_maps
 from invariscope.report.parts.overlap import overlap_matrix
+from invariscope.report.parts.transport import transport
 
 
 def test_shades_begin_at_the_margin() -> None:
@@ -26,3 +28,26 @@ def test_cells_say_less_where_there_is_less_room(audit: iv.Audit) -> None:
     large = heat_maps._overlap_lines(dataclasses.replace(pair, effective=1_234_567.0, rows=7_654_321.0))
     assert lines[heat_maps._fitting([lines, large], 80)] == ("31", "of 123", "weak")  # all cells of a map alike
     assert large[heat_maps._fitting([lines, large], 46)] == ("1,234,567", "weak")
+
+
+def test_rows_of_gaps_and_overlaps_are_the_environment_that_moves_and_is_looked_like(audit: iv.Audit) -> None:
+    """Down the side stands who moves, or is looked like; across the top whose relation, or whose rows, do that."""
+    result = audit["transport_gap"]
+    names, size = list(result.labels), len(result.labels)
+    data = transport(audit)
+    assert data is not None
+    for chart, says in (
+        (heat_maps.gaps(data), lambda a, b: f"{names[a]} with the relation of {names[b]}: "),
+        (
+            heat_maps.overlaps(overlap_matrix(result.overlap, tuple(names))),
+            lambda a, b: f"Rows of {names[b]}, weighted to look like {names[a]}: ",
+        ),
+    ):
+        drawn = chart.to_dict()
+        assert {layer["encoding"]["y"]["field"] for layer in drawn["layer"]} == {"row"}
+        assert {layer["encoding"]["x"]["field"] for layer in drawn["layer"]} == {"column"}
+        (cells,) = drawn["datasets"].values()
+        assert len(cells) == size**2
+        for a, b in itertools.permutations(range(size), 2):
+            (cell,) = [one for one in cells if (one["row"], one["column"]) == (names[a], names[b])]
+            assert cell["description"].startswith(says(a, b))
