@@ -367,6 +367,16 @@ def test_more_rows_are_needed_the_closer_to_the_margin() -> None:
     assert math.isinf(rows_needed(made(((MARGIN, 0.0, 0.05), *BELOW[1:])), MARGIN)[1])
 
 
+def test_rows_needed_by_hand() -> None:
+    """0.05 is 0.03 above the margin and 0.045 above its lower end: 1.5² times the 200 rows there are, 250 more."""
+    found = made(((0.05, 0.005, 0.11), *BELOW[1:]), rows=(200, 300, 400))
+    label, rows = rows_needed(found, MARGIN)
+    assert (label, rows) == ("Bern", pytest.approx(250.0))
+    # below the margin it is the upper end that must come down: 0.03 from 0.01 away, 9 times the rows
+    label, rows = rows_needed(made(((0.01, 0.0, 0.04), *BELOW[1:]), rows=(200, 300, 400)), MARGIN)
+    assert (label, rows) == ("Bern", pytest.approx(1600.0))
+
+
 def test_rows_are_needed_even_if_only_the_adjusted_interval_is_open() -> None:
     """The environment's own interval is clear of the margin, the one that allows for the search is not."""
     found = made(((0.06, 0.0205, 0.12), *BELOW[1:]), worst_interval=(0.012, 0.12), rows=(400, 400, 400))

@@ -33,5 +33,5 @@ def test_linear_heads_have_weights_and_follow_the_parameters_they_are_given() ->
     assert bare.bias is not None
     assert bare.bias.tolist() == [0.0]
     assert feature_head(nn.ReLU(), rows).weight is None
-    with pytest.raises(InputError, match="^the head is a int: give a torch module or a function of features$"):
+    with pytest.raises(InputError, match=r"^the head is a int: give a torch module or a function of features$"):
         feature_head(3, rows)

@@ -51,7 +51,7 @@ MUTANTS = [
         old="factor = (reach / distance) ** 2 if distance > 0 else math.inf",
         new="factor = reach / distance if distance > 0 else math.inf",
         seen="far too few more rows advised",
-        tests=("auditing/test_verdict.py::test_more_rows_are_needed_the_closer_to_the_margin",),
+        tests=("auditing/test_verdict.py::test_rows_needed_by_hand",),
     ),
     Mutant(
         name="who_is_worst_sorted_upwards",
@@ -60,16 +60,6 @@ MUTANTS = [
         new="ranked = sorted(known.items(), key=lambda item: item[1].value)",
         seen="the environment that fares best is said to pay most",
         tests=("auditing/test_verdict.py::test_who_disagrees_and_by_how_much",),
-    ),
-    Mutant(
-        name="odd_one_out_by_rows_alone",
-        file="auditing/verdict.py",
-        old="np.nan_to_num(np.nanmedian(off, axis=0)) + np.nan_to_num(np.nanmedian(off, axis=1))",
-        new="np.nan_to_num(np.nanmedian(off, axis=1))",
-        seen="advice about the bystander",
-        tests=(
-            "auditing/test_verdict.py::test_advice_is_about_the_odd_one_out_and_not_about_the_bystander_who_suffers_most",
-        ),
     ),
     Mutant(
         name="drivers_summed_with_their_signs",
@@ -85,7 +75,7 @@ MUTANTS = [
         old='if same == (condition.comparison != "!=") else None',
         new='if same == (condition.comparison == "!=") else None',
         seen="--fail-on verdict= fails where it should pass",
-        tests=("auditing/test_conditions.py::test_conditions",),
+        tests=("auditing/test_conditions.py::test_a_verdict_is_the_one_that_was_named_or_any_other",),
     ),
     Mutant(
         name="fail_on_strictly_below",

@@ -24,8 +24,8 @@ MUTANTS = [
     Mutant(
         name="quiet_hides_met_conditions",
         file="cli/audit.py",
-        old="        if reason is not None:\n            click.echo(",
-        new="        if reason is not None and not quiet:\n            click.echo(",
+        old=("        if reason is not None:\n            click.echo("),
+        new=("        if reason is not None and not quiet:\n            click.echo("),
         seen="a build fails without a word",
         tests=("cli/test_audit.py::test_a_condition_that_is_met_is_told_even_when_quiet",),
     ),
@@ -59,7 +59,7 @@ MUTANTS = [
         old='taken = {path.resolve(): "is read" for path in inputs if path is not None}',
         new='taken = {path: "is read" for path in ()}',
         seen="a table is overwritten by its report",
-        tests=("cli/test_audit.py::test_usage_errors",),
+        tests=("cli/test_audit.py::test_what_cannot_be_used_is_told_in_one_sentence",),
     ),
     Mutant(
         name="hidden_layers_reversed",
@@ -80,8 +80,8 @@ MUTANTS = [
     Mutant(
         name="offline_downloads",
         file="cli/demo.py",
-        old="    if offline:\n",
-        new="    if not offline:\n",
+        old=("    if offline:\n"),
+        new=("    if not offline:\n"),
         seen="the demo downloads although told not to",
         tests=("cli/test_demo.py::test_offline_uses_the_bundled_digits",),
     ),

@@ -11,7 +11,7 @@ MUTANTS = [
         old="return self.risks(self.least_squares(1.0 / own)) / own - 1.0",
         new="return self.risks(self.least_squares()) / own - 1.0",
         seen="the truth is that of another shared head",
-        tests=("datasets/synthetic/test_population.py::test_two_slopes_by_hand",),
+        tests=("datasets/synthetic/test_population.py::test_levels_by_hand",),
     ),
     Mutant(
         name="population_means_dropped",
@@ -102,12 +102,12 @@ MUTANTS = [
         tests=("datasets/images/test_rotated.py::test_quarter_turns_are_exact",),
     ),
     Mutant(
-        name="bike_years_swapped",
-        file="datasets/tables/bike_sharing.py",
-        old='np.where(table["yr"] == 0, TRAIN, TEST)',
-        new='np.where(table["yr"] == 1, TRAIN, TEST)',
-        seen="trained on 2012 and audited on 2011",
-        tests=("datasets/tables/test_bike_sharing.py::test_years_are_the_parts",),
+        name="engineered_rows_drawn_twice",
+        file="datasets/tables/engineered_environments.py",
+        old="for pool, counts in ((agrees, agreeing), (~agrees, rows - agreeing))",
+        new="for pool, counts in ((agrees, agreeing), (agrees, rows - agreeing))",
+        seen="environments in which all rows agree, some of them twice",
+        tests=("datasets/tables/test_engineered_environments.py::test_counts_are_exact_and_no_row_is_drawn_twice",),
     ),
     Mutant(
         name="damaged_files_pass",

@@ -81,7 +81,10 @@ MUTANTS = [
         name="rows_beyond_a_block_not_standardised",
         file="estimators/estimator.py",
         old="rows = self._standardised(X[start : start + ROWS_AT_ONCE])",
-        new="rows = self._standardised(X[start : start + ROWS_AT_ONCE]) if not start else X[start : start + ROWS_AT_ONCE]",
+        new=(
+            "rows = self._standardised(X[start : start + ROWS_AT_ONCE]) if not start else X[start : start + "
+            "ROWS_AT_ONCE]"
+        ),
         seen="predictions of long tables wrong from some row on",
         tests=("estimators/test_represent_and_split.py::test_rows_beyond_one_block_are_represented_too",),
     ),

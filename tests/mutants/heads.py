@@ -65,7 +65,10 @@ MUTANTS = [
         name="shared_head_ignores_weights_of_environments",
         file="heads/fit.py",
         old='cross = np.einsum("e,...ep->...p", environment_weight, seen.cross)',
-        new='cross = np.einsum("e,...ep->...p", np.full_like(environment_weight, environment_weight.mean()), seen.cross)',
+        new=(
+            'cross = np.einsum("e,...ep->...p", np.full_like(environment_weight, environment_weight.mean()), '
+            "seen.cross)"
+        ),
         seen="the shared head serves large environments",
         tests=("heads/test_fit.py::test_the_shared_head_is_scikit_learns_with_weights",),
     ),

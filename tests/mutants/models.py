@@ -98,8 +98,8 @@ MUTANTS = [
     Mutant(
         name="heads_answer_with_dropout",
         file="models/torch_heads.py",
-        old="    module.eval()\n",
-        new="    module.train()\n",
+        old=("    module.eval()\n"),
+        new=("    module.train()\n"),
         seen="answers that change from call to call",
         tests=("models/test_torch_heads.py",),
     ),

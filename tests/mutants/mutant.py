@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class Mutant:
         if (times := text.count(self.old)) != 1:
             return f"its old text occurs {times} times in {self.file}"
         try:
-            changed = ast.dump(ast.parse(self.mutated(text))) != ast.dump(ast.parse(text))
+            changed = ast.dump(ast.parse(self.mutated(text))) != _code(text)
         except SyntaxError as error:
             return f"its new text does not compile: {error}"
         if not changed:
@@ -79,5 +80,17 @@ def _exists(node: str) -> bool:
     path = ROOT / "tests" / file
     if not path.is_file():
         return False
-    names = {part.name for part in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if hasattr(part, "name")}
-    return not inside or inside[-1].split("[")[0] in names
+    return not inside or inside[-1].split("[")[0] in _names_in(path)
+
+
+@cache
+def _code(text: str) -> str:
+    """What of a text is code: comments and blanks are not."""
+    return ast.dump(ast.parse(text))
+
+
+@cache
+def _names_in(path: Path) -> set[str]:
+    """Functions of a test file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {part.name for part in ast.walk(tree) if isinstance(part, ast.FunctionDef)}

@@ -113,7 +113,9 @@ MUTANTS = [
         name="regret_padding_counts",
         file="objectives/regret.py",
         old="share.append(functional.pad(torch.full_like(part[:, 0], 1 / len(part)), padding[2:]))",
-        new="share.append(functional.pad(torch.full_like(part[:, 0], 1 / len(part)), padding[2:], value=1 / len(part)))",
+        new=(
+            "share.append(functional.pad(torch.full_like(part[:, 0], 1 / len(part)), padding[2:], value=1 / len(part)))"
+        ),
         seen="small environments are filled up with rows of zeros",
         tests=("objectives/test_regret.py::test_equals_the_definition_with_heads_found_by_scipy",),
     ),

@@ -96,8 +96,14 @@ MUTANTS = [
     Mutant(
         name="basis_chosen_on_rows_it_has_seen",
         file="ratios/logistic.py",
-        old="log_probabilities = self.model.log_probabilities(self.expanded[out])\n        codes, weight = self.rows.codes[out]",
-        new="log_probabilities = self.model.log_probabilities(self.expanded[~out])\n        codes, weight = self.rows.codes[~out]",
+        old=(
+            "log_probabilities = self.model.log_probabilities(self.expanded[out])\n"
+            "        codes, weight = self.rows.codes[out]"
+        ),
+        new=(
+            "log_probabilities = self.model.log_probabilities(self.expanded[~out])\n"
+            "        codes, weight = self.rows.codes[~out]"
+        ),
         seen="the richest basis wins whatever the rows",
         tests=("ratios/test_logistic.py::test_a_basis_is_judged_on_the_rows_it_has_not_seen",),
     ),

@@ -69,7 +69,9 @@ MUTANTS = [
         name="losses_by_place_not_by_label",
         file="report/parts/environments.py",
         old="shared = {} if regret is None else dict(zip(regret.labels, regret.shared_loss.tolist(), strict=True))",
-        new="shared = {} if regret is None else dict(zip(audit.data.labels, regret.shared_loss.tolist(), strict=True))",
+        new=(
+            "shared = {} if regret is None else dict(zip(audit.data.labels, regret.shared_loss.tolist(), strict=True))"
+        ),
         seen="losses beside other environments than their own",
         tests=("report/parts/test_environments.py::test_numbers_follow_labels_not_places",),
     ),

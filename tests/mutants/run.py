@@ -2,9 +2,9 @@
 
     python -m tests.mutants.run [--room criteria] [--only NAME] [--jobs 2] [--timeout 120]
 
-Each worker has a copy of the source of its own, so that the checkout is never changed. A mutant is killed when one of its
-tests fails while it runs: a mistake that only breaks an import or a fixture says nothing about the tests. First the tests
-are run on the copy as it is, where all must pass. Exit code 1: a mutant survived, is stale, or broke more than it should.
+Each worker has a copy of the source of its own, so that the checkout is never changed. A mutant is killed when one of
+its tests fails while it runs: a mistake that only breaks an import or a fixture says nothing about the tests. First the
+tests are run on the copy as it is, where all must pass. Exit code 1: a mutant survived, is stale, or broke too much.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class Copy:
         ours = {"PYTHONPATH": source, "INVARISCOPE_MUTATED": source, "INVARISCOPE_WITNESS": str(self.witness)}
         # no compiled files are written: one of a mistake could be taken for one of the next, made in the same second
         ours |= {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        ours |= {"INVARISCOPE_DATA": os.environ.get("INVARISCOPE_DATA") or str(ROOT.parent / "shared" / "data")}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.witness"]
         command += ["-o", f"pythonpath={source} .", *(f"tests/{node}" for node in tests)]
         return subprocess.run(
@@ -128,14 +127,18 @@ def try_all(mutants: list[Mutant], jobs: int, timeout: float) -> dict[str, Outco
         return dict(zip([mutant.name for mutant in mutants], pool.map(one, mutants), strict=True))
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Try the mutants that are asked for, print a table, and say by the exit code whether all were killed."""
     parser = argparse.ArgumentParser(description="Make every mistake in the lists and see whether a test notices.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant (may be repeated)")
     parser.add_argument("--room", action="append", default=[], help="mutants of this room, or of all in this folder")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default 2)")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for the tests of one mutant")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     began = time.perf_counter()
+    strange = [room for room in options.room if room not in {*ROOMS, *(known.split("/")[0] for known in ROOMS)}]
+    if strange:
+        parser.error(f"there is no room {', '.join(strange)}: there are {', '.join(ROOMS)}")
     rooms = [room for room in ROOMS if not options.room or {room, room.split("/")[0]} & set(options.room)]
     mutants = [mutant for room in rooms for mutant in mutants_of(room)]
     if options.only:

@@ -48,8 +48,8 @@ MUTANTS = [
     Mutant(
         name="names_that_read_alike_are_merged",
         file="wording.py",
-        old="        while name in seen:\n",
-        new="        while False:\n",
+        old=("        while name in seen:\n"),
+        new=("        while False:\n"),
         seen="two environments under one name",
         tests=("test_wording.py::test_names_stay_apart_and_printable",),
     ),

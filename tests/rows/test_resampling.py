@@ -79,9 +79,9 @@ def test_ranks_are_shared_by_equal_rows() -> None:
 
 def test_too_few_folds_or_draws_are_refused() -> None:
     refuse_too_few(folds=2, draws=99)  # what the sentences ask for will do
-    with pytest.raises(InputError, match="^folds is 1: at least 2 are needed$"):
+    with pytest.raises(InputError, match=r"^folds is 1: at least 2 are needed$"):
         refuse_too_few(folds=1, draws=99)
-    with pytest.raises(InputError, match="^n_boot is 98: at least 99 draws are needed for an interval$"):
+    with pytest.raises(InputError, match=r"^n_boot is 98: at least 99 draws are needed for an interval$"):
         refuse_too_few(folds=2, draws=98)
 
 

@@ -18,7 +18,10 @@ MUTANTS = [
         file="criteria/regret/regret.py",
         old="fit.own_inverse, optimize=True) * dispersion",
         new="fit.own_inverse, optimize=True) * dispersion[:, None]",
-        seen="who disagrees with whom: noise of the environment that is judged is taken off, not of the head that serves it",
+        seen=(
+            "who disagrees with whom: noise of the environment that is judged is taken off, not of the head "
+            "that serves it"
+        ),
         tests=("criteria/regret/test_pairs_and_drivers.py::test_pairs_equal_the_reference",),
     ),
     Mutant(
