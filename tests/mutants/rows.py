@@ -30,22 +30,6 @@ MUTANTS = [
         tests=("rows/test_resampling.py::test_folds_by_content_do_not_know_the_order_of_rows",),
     ),
     Mutant(
-        name="fewest_folds_one",
-        file="rows/resampling.py",
-        old="if folds < 2:",
-        new="if folds < 1:",
-        seen="a single fold is accepted and nothing is held out",
-        tests=("rows/test_resampling.py::test_too_few_folds_or_draws_are_refused",),
-    ),
-    Mutant(
-        name="fewest_draws_off_by_one",
-        file="rows/resampling.py",
-        old="if draws < 99:",
-        new="if draws <= 99:",
-        seen="99 draws, which the sentence allows, are refused",
-        tests=("rows/test_resampling.py::test_too_few_folds_or_draws_are_refused",),
-    ),
-    Mutant(
         name="training_moments_hold_the_fold",
         file="rows/moments.py",
         old="part.sum(axis=1) - np.moveaxis(part, 1, 0)",

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariscope.errors import InputError
-from invariscope.rows.resampling import folds_by_content, generator, pvalue, ranks_by_content, refuse_too_few, whole
+from invariscope.rows.resampling import folds_by_content, pvalue, ranks_by_content, whole
 
 
 @settings(deadline=None)
@@ -75,18 +74,3 @@ def test_ranks_are_shared_by_equal_rows() -> None:
     ranks = ranks_by_content(X, np.array([0, 3, 13]))
     assert ranks[:3].tolist() == [0, 0, 0]
     assert sorted(ranks[3:]) == list(range(10))
-
-
-def test_too_few_folds_or_draws_are_refused() -> None:
-    refuse_too_few(folds=2, draws=99)  # what the sentences ask for will do
-    with pytest.raises(InputError, match=r"^folds is 1: at least 2 are needed$"):
-        refuse_too_few(folds=1, draws=99)
-    with pytest.raises(InputError, match=r"^n_boot is 98: at least 99 draws are needed for an interval$"):
-        refuse_too_few(folds=2, draws=98)
-
-
-def test_a_seed_is_a_whole_number_of_at_least_zero() -> None:
-    assert generator(0).random() == np.random.default_rng(0).random()
-    for seed in (-1, 0.5, None):
-        with pytest.raises(InputError, match=f"^seed is {seed!r}: give a whole number of at least 0$"):
-            generator(seed)  # type: ignore[arg-type]
