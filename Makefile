@@ -2,6 +2,7 @@
 # make test       every test and every doctest                      (development dependencies)
 # make test-fast  all but simulations and slow tests                 (development dependencies)
 # make check      format, lint, types, import rule, exported names  (development dependencies)
+# make mutants    makes known mistakes, sees that tests notice each  (development dependencies)
 # make bench      the benchmarks                                    (development dependencies)
 #
 # Each creates .venv and installs what it needs; nothing is reinstalled until pyproject.toml or constraints.txt changes.
@@ -15,11 +16,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 JOBS ?= 2
 SEED ?= 0
 PYTEST_ARGS ?=
+MUTANTS_ARGS ?=
 # tests start many Python processes: what they compile is written down even where the shell says otherwise
 test test-fast check: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench
+.PHONY: help demo test test-fast check mutants bench
 .NOTPARALLEL:
 
 help:
@@ -55,6 +57,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest -q tests/test_imports.py tests/test_layers.py tests/test_exported_names.py
+
+# one room: make mutants MUTANTS_ARGS='--room criteria'; one mutant: MUTANTS_ARGS='--only NAME'
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants.run --jobs $(JOBS) $(MUTANTS_ARGS)
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py

@@ -143,6 +143,28 @@ def test_names_stay_apart_and_printable() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "expected"), [(7, 7), (50, 50), (99, 99), (101, 110), (1200, 1200), (1201, 1300), (98_765.4, 99_000)]
+)
+def test_advice_on_rows_is_rounded_up_to_two_digits(rows: float, expected: int) -> None:
+    assert wording.round_up(rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.99, "under 1 s"), (1.0, "0:00:01"), (59.6, "0:01:00"), (3725.0, "1:02:05"), (36_000.0, "10:00:00")],
+)
+def test_durations_are_hours_minutes_and_seconds(seconds: float, expected: str) -> None:
+    assert wording.duration(seconds) == expected
+
+
+def test_lists_name_every_item() -> None:
+    assert wording.listed([]) == ""
+    assert wording.listed(["a"]) == "a"
+    assert wording.listed(["a", "b"]) == "a and b"
+    assert wording.listed(["a", "b", "c", "d"]) == "a, b, c and d"
+
+
+@pytest.mark.parametrize(
     "form",
     [
         "age at admission to the hospital (years) in ({}.0, {}.0]",

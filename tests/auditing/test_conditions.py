@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,6 +72,15 @@ def test_conditions_that_no_audit_could_meet_are_refused(text: str, n_boot: int)
 @pytest.mark.parametrize("text", ["p<=0.001", "p<0.0011", "p>0.0001", "p>=0.001"])
 def test_conditions_at_the_edge_are_accepted(text: str) -> None:
     assert len(parse([text], 999)) == 1
+
+
+def test_a_verdict_is_the_one_that_was_named_or_any_other() -> None:
+    found: Any = SimpleNamespace(state="NOT INVARIANT")
+    conditions = parse(
+        ["verdict=not-invariant", "verdict=invariant", "verdict!=invariant", "verdict!=not-invariant"], 99
+    )
+    said = "the verdict is not-invariant"
+    assert [met(condition, found) for condition in conditions] == [said, None, said, None]
 
 
 def test_the_influence_index_is_judged_by_its_p_value_and_the_worst_case_in_words(seed: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import invariscope as iv
-from invariscope.auditing.advice import rows_needed
+from invariscope.auditing.advice import driving_columns, rows_needed
 from invariscope.auditing.verdict import (
     CANNOT_TELL,
     INVARIANT,
@@ -366,6 +366,16 @@ def test_more_rows_are_needed_the_closer_to_the_margin() -> None:
     assert math.isinf(rows_needed(made(((MARGIN, 0.0, 0.05), *BELOW[1:])), MARGIN)[1])
 
 
+def test_rows_needed_by_hand() -> None:
+    """0.05 is 0.03 above the margin and 0.045 above its lower end: 1.5² times the 200 rows there are, 250 more."""
+    found = made(((0.05, 0.005, 0.11), *BELOW[1:]), rows=(200, 300, 400))
+    label, rows = rows_needed(found, MARGIN)
+    assert (label, rows) == ("Bern", pytest.approx(250.0))
+    # below the margin it is the upper end that must come down: 0.03 from 0.01 away, 9 times the rows
+    label, rows = rows_needed(made(((0.01, 0.0, 0.04), *BELOW[1:]), rows=(200, 300, 400)), MARGIN)
+    assert (label, rows) == ("Bern", pytest.approx(1600.0))
+
+
 def test_rows_are_needed_where_an_interval_all_but_clears_the_margin() -> None:
     found = made(((0.06, 0.012, 0.12), *BELOW[1:]), rows=(400, 400, 400))
     assert state_of(found) == CANNOT_TELL
@@ -643,3 +653,12 @@ def test_without_intervals_the_verdict_asks_for_them() -> None:
         "Sharing one head costs Bern 30 % more loss than its own head would; Oslo 10 %.",
         "Next: ask for intervals (n_boot), without which nothing is sure.",
     )
+
+
+def test_columns_are_ranked_by_what_they_cost_not_by_what_they_save() -> None:
+    """A column that one environment gains by, and another loses by, is one that they disagree about."""
+    parts = np.array([[0.3, 0.1, 0.0], [-0.3, 0.1, 0.02], [-0.2, np.nan, 0.0]])
+    regret = dataclasses.replace(made(ABOVE), drivers=parts)
+    assert driving_columns(regret, 3) == ("age", "dose")  # 0.3 and 0.2 of 0.52: the level has less than a tenth
+    assert driving_columns(regret, 1) == ("age",)
+    assert driving_columns(dataclasses.replace(regret, drivers=-np.ones((3, 3))), 3) == ()

@@ -42,6 +42,9 @@ def test_two_rows_against_one_by_hand() -> None:
     # k(x, x') = (1 + 1 + 2 exp(−4)) / 4;  k(y, y) = 1;  k(x, y) = exp(−1)
     expected = (2 + 2 * math.exp(-4)) / 4 + 1 - 2 * math.exp(-1)
     assert float(mmd_penalty(None, None, features, gammas=(1.0,))) == pytest.approx(expected, rel=1e-6)
+    # a large γ is a narrow kernel: rows apart are then nothing to each other
+    narrow = mmd_penalty(None, None, features, gammas=(3.0,))
+    assert float(narrow) == pytest.approx((2 + 2 * math.exp(-12)) / 4 + 1 - 2 * math.exp(-3), rel=1e-6)
 
 
 def test_far_apart_it_is_twice_the_number_of_kernels() -> None:

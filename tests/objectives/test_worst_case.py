@@ -85,6 +85,18 @@ def test_the_unit_is_the_distance_to_the_nearest_wrong_answer() -> None:
     assert squared_unit(head, torch.eye(2).double(), doubles(2, 11), "regression").item() == pytest.approx(25 / 25)
 
 
+def test_the_unit_of_three_classes_is_that_of_differences_of_weights() -> None:
+    """(difference of scores)² / ‖difference of weights‖², the smaller of both wrong answers."""
+    head = linear([[2.0, 0.0], [1.0, 1.0], [-1.0, 0.0]])
+    rows = doubles([1.5, 1.0])  # scores 3, 2.5, −1.5 of the first class: 0.5² / 2 and 4.5² / 9
+    found = squared_unit(feature_head(head, rows), rows, doubles([1, 0, 0]), "multiclass")
+    assert found.item() == pytest.approx(0.125)
+    # of the second class that row is wrong already; another, of scores 0, 1, 0, is 1² / 2 and 1² / 5 away
+    rows = doubles([1.5, 1.0], [0.0, 1.0])
+    found = squared_unit(feature_head(head, rows), rows, doubles([0, 1, 0], [0, 1, 0]), "multiclass")
+    assert found.item() == pytest.approx((0 + 0.2) / 2)
+
+
 def test_a_head_that_says_the_same_everywhere_has_nothing_to_fear() -> None:
     for task, targets in (
         ("multiclass", torch.tensor([0, 1])),

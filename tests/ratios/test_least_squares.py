@@ -26,6 +26,15 @@ def solved(own: np.ndarray, other: np.ndarray, bumps: Bumps, penalty: float, alp
     return solve_quadratic(*samples, bumps, penalty, alpha=alpha, equations=_least_squares)
 
 
+def test_the_score_is_half_the_squared_error_up_to_a_constant() -> None:
+    """r is 1 and 3 on two rows of the reference, where the ratio is 2 and 0: ½ mean (r − ratio)² = 2.5, less ½ · 2."""
+    at_rows, truth = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, 0.0])
+    moments = KernelMoments(own=at_rows.T @ truth / 2, gram=at_rows.T @ at_rows / 2)
+    assert moments.score(np.array([1.0, 3.0])) == 1.5
+    mixed = KernelMoments.mixed({"k": truth, "kk": 4 * np.eye(2)}, {"kk": 2 * np.eye(2)}, 0.25)
+    assert mixed.gram.tolist() == [[2.5, 0.0], [0.0, 2.5]]  # a quarter of the environment's own, three of the reference
+
+
 def test_two_points_by_hand() -> None:
     """One environment at 0, the reference at 0 and far away: p/q is 1 / ½ = 2 at 0 and nothing elsewhere."""
     own, other = np.zeros((1, 1)), np.array([[0.0], [1000.0]])

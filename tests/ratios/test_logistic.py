@@ -48,6 +48,27 @@ def basis_of(ratio: object) -> str:
     return fit.basis.name
 
 
+def test_a_basis_is_judged_on_the_rows_it_has_not_seen(seed: int) -> None:
+    X, _ = gaussians(MEANS, COVARIANCE, [60, 90, 50], seed)
+    rows = GroupedRows(X, np.array([0, 60, 150, 200]))
+    fold = folds_by_content(X, rows.offsets, FOLDS)
+    basis = bases_for(rows)[0]
+    trial = _Trial(basis, rows, fold, RIDGE)
+    for k in (0, 1):
+        trial.judge(k)
+    losses = []
+    for k in (0, 1):
+        seen = fold != k
+        fitted = LogisticRegression(C=1 / RIDGE, tol=1e-10, max_iter=10_000).fit(
+            basis.expand(X[seen]), rows.codes[seen]
+        )
+        chances = fitted.predict_log_proba(basis.expand(X[~seen]))
+        losses.append(-chances[np.arange(len(chances)), rows.codes[~seen]])
+    # fits of trials stop early, a tenth of a nat from the best fit to all rows
+    np.testing.assert_allclose(trial.losses, np.concatenate(losses), atol=0.1)
+    assert trial.loss == pytest.approx(np.concatenate(losses).mean(), abs=0.005)
+
+
 @pytest.mark.parametrize("sizes", [[50_000, 50_000], [70_000, 30_000], [40_000, 50_000, 60_000]])
 def test_shifted_gaussians_have_the_log_ratio_of_the_closed_form(sizes: list[int], seed: int) -> None:
     X, code = gaussians(MEANS[: len(sizes)], COVARIANCE, sizes, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.ratios.overlap import BINS, CAP, overlap_of, ratios_within
+from invariscope.ratios.overlap import BINS, CAP, _verdict, overlap_of, ratios_within
 from invariscope.rows.environments import Environments
 from tests.reference import ratios as reference
 
@@ -24,6 +24,46 @@ def test_equals_the_loops(weighted: bool, seed: int) -> None:
         np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-12, err_msg=name)
     np.testing.assert_allclose(found.effective_rows, found.effective * data.rows, rtol=1e-12)
     np.testing.assert_allclose(found.calibration, reference.calibration(*given, BINS), rtol=1e-10)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_environments_overlap_with_all_others_equals_the_loops(weighted: bool, seed: int) -> None:
+    """Environments of unequal size, some of whose rows are out of reach of the others, unequally many of each."""
+    rng = np.random.default_rng(seed)
+    code = np.repeat([0, 1, 2], [20, 35, 80])
+    weight = rng.integers(1, 4, len(code)).astype(float) if weighted else None
+    scores = rng.normal(size=(len(code), 3))
+    scores[code == 1, 0] -= 8.0 * (rng.uniform(size=35) < 0.3)
+    scores[code == 2, 0] -= 8.0 * (rng.uniform(size=80) < 0.8)
+    data = Environments(np.zeros((len(code), 1)), None, code, weight)
+    found = overlap_of(data, scores)
+    assert found.reached[2, 0] < found.reached[1, 0] < 1
+    counts = np.ones(len(code)) if weight is None else weight
+    expected = reference.overlap_with_others(scores.tolist(), code.tolist(), counts.tolist(), 3)
+    np.testing.assert_allclose(found.pooled, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("share", "rows", "reached", "verdict"),
+    [
+        (0.3, 100, 1.0, "good"),
+        (0.299, 100, 1.0, "weak"),
+        (1.0, 20, 1.0, "good"),  # twenty effective rows are enough, and not one less
+        (1.0, 19, 1.0, "weak"),
+        (1.0, 100, 0.98, "good"),
+        (1.0, 100, 0.979, "weak"),
+        (1.0, 100, 0.9, "weak"),
+        (1.0, 100, 0.899, "none"),
+        (0.05, 100, 1.0, "weak"),
+        (0.049, 100, 1.0, "none"),
+        (0.04, 12_500, 1.0, "weak"),  # plenty, 500 effective rows, whatever their share
+        (0.04, 12_499, 1.0, "none"),
+        (0.25, 12, 1.0, "weak"),
+        (0.25, 11, 1.0, "none"),  # below three effective rows
+    ],
+)
+def test_thresholds_belong_to_the_better_side(share: float, rows: int, reached: float, verdict: str) -> None:
+    assert _verdict(share, rows, reached) == verdict
 
 
 def test_closed_form_of_a_shift(seed: int) -> None:

@@ -48,6 +48,31 @@ def overlap(log_densities: list, codes: list, counts: list, environments: int, c
     return found
 
 
+def overlap_with_others(log_densities: list, codes: list, counts: list, environments: int) -> list:
+    """Effective share of every environment weighted to look like the mixture of all others, each by its rows.
+
+    It counts as far as the others' rows are within reach: Σ_{a ≠ b} n_a reached_ab / Σ_{a ≠ b} n_a.
+    """
+    sizes = [sum(w for w, c in zip(counts, codes, strict=True) if c == e) for e in range(environments)]
+    reached = overlap(log_densities, codes, counts, environments, math.inf)["reached"]
+    out = []
+    for b in range(environments):
+        others = [a for a in range(environments) if a != b]
+        everybody = sum(sizes[a] for a in others)
+        ratios, weights = [], []
+        for scores, code, count in zip(log_densities, codes, counts, strict=True):
+            if code == b:
+                mixture = sum(sizes[a] * math.exp(scores[a]) for a in others) / everybody
+                ratios.append(mixture / math.exp(scores[b]))
+                weights.append(count)
+        total = sum(w * r for w, r in zip(weights, ratios, strict=True))
+        squares = sum(w * r * r for w, r in zip(weights, ratios, strict=True))
+        mean = total / sizes[b]
+        within = sum(sizes[a] * reached[a, b] for a in others) / everybody
+        out.append(total**2 / squares / sizes[b] * min(mean, 1 / mean) * within)
+    return out
+
+
 def calibration(log_densities: list, codes: list, counts: list, environments: int, bins: int) -> list:
     """Mean over rows of |mean predicted share − share found| in bins of the predicted share."""
     sizes = [sum(w for w, c in zip(counts, codes, strict=True) if c == e) for e in range(environments)]

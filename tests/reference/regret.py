@@ -28,7 +28,11 @@ class Row:
 
 @dataclass
 class Reference:
-    """Regret, in-sample and corrected losses and noise by environment, in label order; and the test's statistic."""
+    """Regret, in-sample and corrected losses and noise by environment, in label order; and the test's statistic.
+
+    ``covariances`` are those of the own heads' gradients, ``centred`` those of the shared head's about their mean,
+    ``midway`` the Hessians between both heads, ``differences`` the covariances of (shared − own head).
+    """
 
     labels: list[Hashable]
     regret: list[float]
@@ -41,6 +45,10 @@ class Reference:
     covariances: list[np.ndarray]
     hessians: list[np.ndarray]
     weights: list[float]
+    gradients: list[np.ndarray]
+    centred: list[np.ndarray]
+    midway: list[np.ndarray]
+    differences: list[np.ndarray]
 
 
 def rows_of(Z: Any, y: Any, env: Any) -> dict[Hashable, list[Row]]:
@@ -190,7 +198,95 @@ def regret(Z: Any, y: Any, env: Any, classes: int = 0) -> Reference:
         covariances=[share * outer for share, outer in zip(shares, outers, strict=True)],
         hessians=shared_hessians,
         weights=weights,
+        gradients=gradients,
+        centred=centred,
+        midway=hessians,
+        differences=covariances,
     )
+
+
+def pairs(Z: Any, y: Any, env: Any, classes: int = 0) -> np.ndarray:
+    """Relative extra loss in a under the head of b, less the noise of that head, ½ φ_b tr(H_a H_b⁻¹) / n_a.
+
+    φ_b, by which the variance of b's gradients exceeds H_b, is twice its optimism per parameter.
+    """
+    found, groups = regret(Z, y, env, classes), list(rows_of(Z, y, env).values())
+    out = np.zeros((len(groups), len(groups)))
+    for a, rows in enumerate(groups):
+        for b, others in enumerate(groups):
+            if a == b:
+                continue
+            loss = sum(row_loss(row, found.own_heads[b], classes) for row in rows) / len(rows)
+            optimism = len(others) * (found.own_risk[b] - found.in_sample[b][1])
+            dispersion = 2 * optimism / len(found.shared_head)
+            noise = 0.5 * dispersion * np.trace(found.midway[a] @ np.linalg.inv(found.midway[b])) / len(rows)
+            out[a, b] = (loss - noise) / found.own_risk[a] - 1
+    return out
+
+
+def drivers(Z: Any, y: Any, env: Any) -> np.ndarray:
+    """Squared loss: ½ d_j (H d)_j less its noise, d = shared − own head, on columns centred within the environment.
+
+    The parts are scaled to add up to the regret; the level comes last.
+    """
+    found, groups = regret(Z, y, env), list(rows_of(Z, y, env).values())
+    out = []
+    for e, rows in enumerate(groups):
+        design = np.array([row.design for row in rows])
+        centre = design.mean(axis=0)
+        centred = np.column_stack([np.ones(len(rows)), design[:, 1:] - centre[1:]])
+        # the same head on (1, z − centre): weights stay, the level takes up weights · centre
+        move = np.eye(len(centre))
+        move[0, 1:] = centre[1:]
+        step = move @ (found.shared_head - found.own_heads[e])
+        hessian = centred.T @ centred
+        noise = hessian @ move @ found.differences[e] @ move.T
+        parts = np.array([0.5 * (step[j] * (hessian[j] @ step) - noise[j, j]) for j in range(len(step))])
+        parts *= found.regret[e] / parts.sum()
+        out.append([*parts[1:], parts[0]])
+    return np.array(out)
+
+
+def linear_noise(Z: Any, y: Any, env: Any, classes: int = 0) -> np.ndarray:
+    """Delta-method covariance (E, E) of R_e(own) · (R_e(w*) / R_e(own) − 1), as the rows of every environment move it.
+
+    A row of k moves the shared head by −a_k H⁻¹ g and, by its loss under the own head, which sets a_k, once more by
+    H⁻¹ a_k g_k per relative change of R_k; of its own environment it moves both losses as well.
+    """
+    found, groups = regret(Z, y, env, classes), list(rows_of(Z, y, env).values())
+    inverse = np.linalg.inv(sum(weight * part for weight, part in zip(found.weights, found.hessians, strict=True)))
+    count, size = len(groups), len(found.shared_head)
+    total = np.zeros((count, count))
+    for k, rows in enumerate(groups):
+        n, joint = len(rows), joint_noise(rows, found, k, classes)
+        response = np.zeros((count, size + 2))
+        for e, others in enumerate(groups):
+            slope = found.midway[e] @ (found.shared_head - found.own_heads[e]) / len(others)
+            response[e, :size] = -found.weights[k] * inverse @ slope
+            response[e, -1] = slope @ inverse @ (found.weights[k] * found.gradients[k]) / (n * found.in_sample[k][1])
+        response[k, -2] = 1 / n
+        total += response @ joint @ response.T
+    return total
+
+
+def joint_noise(rows: list[Row], found: Reference, k: int, classes: int) -> np.ndarray:
+    """Covariance of sums over the rows of k: gradient, loss(shared) − (1 + regret) · loss(own), loss(own).
+
+    The gradients have the corrected covariance J; what losses have beside what follows from the gradients may then be
+    less than nothing, in units of their spread, and counts as nothing.
+    """
+    gradients = np.array([row_gradient(row, found.shared_head, classes) for row in rows])
+    of_shared, of_own = (
+        [row_loss(row, head, classes) for row in rows] for head in (found.shared_head, found.own_heads[k])
+    )
+    losses = np.column_stack([np.array(of_shared) - (1 + found.regret[k]) * np.array(of_own), of_own])
+    losses -= losses.mean(axis=0)
+    cross = losses.T @ (gradients - gradients.mean(axis=0))
+    follows = cross @ np.linalg.inv(found.centred[k]) @ cross.T
+    unit = np.sqrt(np.diag(losses.T @ losses))
+    values, vectors = np.linalg.eigh((losses.T @ losses - follows) / np.outer(unit, unit))
+    beside = sum(value * np.outer(vector, vector) for value, vector in zip(values, vectors.T, strict=True) if value > 0)
+    return np.block([[found.centred[k], cross.T], [cross, follows + np.outer(unit, unit) * beside]])
 
 
 def leave_one_out_risk(rows: list[Row]) -> float:

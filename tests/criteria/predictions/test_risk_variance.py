@@ -45,6 +45,14 @@ def test_by_hand():
     assert result.notes[0] == "Sampling noise alone adds about 0.208 to this number; without it 0.792 is left."
 
 
+def test_log_loss_of_two_classes_by_hand():
+    """Minus the logarithm of the probability that was given to the class that occurred."""
+    result = risk_variance([0.8, 0.1, 0.5, 0.75], [1, 0, 1, 0], list("aabb"))
+    assert result.per_environment["a"].value == pytest.approx(-(np.log(0.8) + np.log(0.9)) / 2, rel=1e-14)
+    assert result.per_environment["b"].value == pytest.approx(-(np.log(0.5) + np.log(0.25)) / 2, rel=1e-14)
+    assert result.worst == "b"
+
+
 @pytest.mark.parametrize("alias", ["log", "cross_entropy", "logistic", "softmax"])
 def test_a_loss_has_one_name(alias):
     with pytest.raises(InputError, match=f'loss "{alias}" is unknown: use "auto", "squared", "absolute", "log_loss"'):

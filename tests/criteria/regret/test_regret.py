@@ -563,7 +563,7 @@ def test_too_few_rows_name_the_environment(task, needed, seed):
     y = data.y if classes == 0 else np.arange(len(data.y)) % classes
     with pytest.raises(InputError, match=rf'hospital "B" has {needed - 1}\b.*4 columns needs at least {needed}\b'):
         regret(data.X, y, pd.Series(np.array(["A", "B"])[data.env], name="hospital"))
-    enough = null_same_law(n=(300, needed + 20), d=4, environments=2, task="regression", seed=seed)
+    enough = null_same_law(n=(300, needed), d=4, environments=2, task="regression", seed=seed)
     y = enough.y if classes == 0 else np.random.default_rng(seed).permutation(np.arange(len(enough.y)) % classes)
     regret(enough.X, y, enough.env, n_boot=99)
 

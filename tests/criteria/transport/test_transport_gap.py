@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from scipy.stats import ttest_ind
 
 import invariscope as iv
 from invariscope.criteria.transport.transport_gap import FEWEST_ROWS, transport_gap
@@ -82,6 +84,22 @@ def test_a_constant_representation_compares_means(seed: int) -> None:
     np.testing.assert_allclose(found.pairs, means[None] - means[:, None], atol=1e-10)
     errors = [rows.y[rows.env == label].var(ddof=1) / np.sum(rows.env == label) for label in found.labels]
     assert found.se[0, 1] == pytest.approx(np.sqrt(errors[0] + errors[1]), rel=0.03)  # residuals are held-out ones
+
+
+def test_pair_intervals_are_welchs_where_all_ratios_are_one(seed: int) -> None:
+    """Predictions of 0 and a ratio of 1 leave two plain means: Welch's interval, in environments of unequal noise."""
+    rng = np.random.default_rng(seed)
+    sizes, spread = (22, 45, 90), (3.0, 1.0, 0.2)
+    parts = [rng.normal(k, s, size=n) for k, (n, s) in enumerate(zip(sizes, spread, strict=True))]
+    y, env = np.concatenate(parts), np.repeat(["a", "b", "c"], sizes)
+    found = transport_gap(
+        rng.normal(size=(len(y), 1)), y, env, predictions=np.zeros(len(y)), ratio=lambda Z: np.zeros((len(Z), 3))
+    )
+    for a, b in itertools.permutations(range(3), 2):
+        expected = ttest_ind(parts[b], parts[a], equal_var=False)
+        assert found.pairs[a, b] == pytest.approx(parts[b].mean() - parts[a].mean(), rel=1e-12)
+        interval = expected.confidence_interval(0.95)
+        assert found.pair_intervals[a, b] == pytest.approx((interval.low, interval.high), rel=1e-9)
 
 
 def test_a_binary_representation_is_direct_standardisation(seed: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import entr, logsumexp, xlogy
 
-from invariscope.criteria.worst_case.ceilings import from_gradient, from_pairs, from_slabs
+from invariscope.criteria.worst_case.ceilings import _highest, from_gradient, from_pairs, from_slabs
 from invariscope.criteria.worst_case.log_loss import two_class_points
 
 
@@ -100,3 +100,12 @@ def test_two_class_points_are_the_highest_of_a_fine_line(length: float, gamma: f
     assert np.all(best <= reached + 1e-12 * (1 + np.abs(best)))
     assert np.all(ceiling >= reached)
     np.testing.assert_allclose(reached, best, rtol=1e-6, atol=length / gamma * 1e-7)
+
+
+def test_a_bound_that_rises_is_lifted_above_its_chord() -> None:
+    """One slab, û = 0 and B(x) = 4x: the highest point of h(x) + 4x(1 − x) is log 2 + 1, in the middle."""
+    edges, bound = np.array([0.0, 1.0]), np.array([[0.0], [4.0]])
+    with np.errstate(divide="ignore"):
+        assert _highest(edges, bound, np.zeros(1))[0] == pytest.approx(np.log(2) + 1, abs=1e-15)
+        # where B falls, (1 − x) · chord is convex and below its own chord: from 4 at x = 0 down to 0, log(1 + e⁴)
+        assert _highest(edges, bound[::-1], np.zeros(1))[0] == pytest.approx(np.log1p(np.exp(4.0)), abs=1e-14)

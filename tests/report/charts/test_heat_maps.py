@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
@@ -13,6 +14,7 @@ from invariscope.report.charts import heat_maps
 from invariscope.report.charts.svg import svg
 from invariscope.report.parts.disagreement import Disagreement, disagreement
 from invariscope.report.parts.overlap import overlap_matrix
+from invariscope.report.parts.transport import transport
 
 
 def texts_in(node: ElementTree.Element, x: float = 0.0, y: float = 0.0) -> Iterator[tuple[float, float, str]]:
@@ -94,3 +96,28 @@ def test_cells_say_less_where_there_is_less_room(audit: iv.Audit) -> None:
     large = heat_maps._overlap_lines(dataclasses.replace(pair, effective=1_234_567.0, rows=7_654_321.0))
     assert lines[heat_maps._fitting([lines, large], 80)] == ("31", "of 123", "weak")  # all cells of a map alike
     assert large[heat_maps._fitting([lines, large], 46)] == ("1,234,567", "weak")
+
+
+def test_rows_of_gaps_and_overlaps_are_the_environment_that_moves_and_is_looked_like(audit: iv.Audit) -> None:
+    """Down the side stands who moves, or is looked like; across the top whose relation, or whose rows, do that."""
+    result = audit["transport_gap"]
+    names, size = list(result.labels), len(result.labels)
+    data = transport(audit)
+    assert data is not None
+    for chart, says in (
+        (heat_maps.gaps(data), lambda a, b: f"{names[a]} with the relation of {names[b]}: "),
+        (
+            heat_maps.overlaps(overlap_matrix(result.overlap, tuple(names))),
+            lambda a, b: f"Rows of {names[b]}, weighted to look like {names[a]}: ",
+        ),
+    ):
+        drawn = chart.to_dict()
+        assert {layer["encoding"]["y"]["field"] for layer in drawn["layer"]} == {"row"}
+        assert {layer["encoding"]["x"]["field"] for layer in drawn["layer"]} == {"column"}
+        (cells,) = drawn["datasets"].values()
+        assert len(cells) == size**2
+        down, across = (list(dict.fromkeys(cell[side] for cell in cells)) for side in ("row", "column"))
+        assert len(down) == len(across) == size  # in the order of the environments, perhaps shortened
+        placed = {(down.index(cell["row"]), across.index(cell["column"])): cell["description"] for cell in cells}
+        for a, b in itertools.permutations(range(size), 2):
+            assert placed[a, b].startswith(says(a, b))

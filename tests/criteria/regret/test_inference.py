@@ -1,0 +1,119 @@
+"""The noise behind the intervals of the regret, exactly: with unit vectors in place of random draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariscope.criteria.regret.inference import Draws, draw_excess
+from invariscope.criteria.regret.regret import _estimates
+from invariscope.criteria.regret.shared_head import SharedHead, fit_shared_head
+from invariscope.datasets.synthetic.nulls import null_shifted
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import target_of
+from tests.reference import regret as reference
+
+SIZES, COLUMNS = (40, 160, 80), 2
+
+
+def world(task: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Environments that differ in rows, in noise and in the relation, so that no part of the noise is negligible."""
+    rng = np.random.default_rng(seed)
+    data = null_shifted(n=SIZES, d=COLUMNS, environments=3, seed=seed)
+    slope, noise = np.array([1.5, -1.0, 0.5])[data.env], np.array([2.0, 1.0, 0.3])[data.env]
+    score = slope * data.X[:, 0] + noise * rng.standard_normal(len(data.env))
+    return data.X, score if task == "regression" else (score + rng.logistic(size=len(score)) > 0).astype(int), data.env
+
+
+def fit_of(X: np.ndarray, y: np.ndarray, env: np.ndarray) -> SharedHead:
+    data = Environments(X, y, env)
+    return fit_shared_head(data, target_of(data))
+
+
+class UnitDraws:
+    """In place of a generator: draw k is 1 in the k-th of all normal variables of a draw and 0 in the others.
+
+    What is linear in the variables then has the covariance drawsᵀ draws, and the mean of a quadratic form is the sum
+    over draws, both exactly. χ² draws are ``stretch`` times their degrees of freedom, which are kept.
+    """
+
+    def __init__(self, fit: SharedHead, stretch: float = 1.0) -> None:
+        environments, size = fit.gradient.shape
+        self.count = 2 * environments * (size + 1)
+        self.place, self.stretch, self.freedom = 0, stretch, np.empty(0)
+
+    def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
+        wide = int(np.prod(shape[1:]))
+        unit = np.eye(self.count)[:, self.place : self.place + wide]
+        self.place += wide
+        return unit.reshape(shape)
+
+    def chisquare(self, freedom: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        self.freedom = freedom
+        return np.broadcast_to(self.stretch * freedom, shape)
+
+
+def drawn(fit: SharedHead, stretch: float = 1.0) -> tuple[Draws, UnitDraws]:
+    rng = UnitDraws(fit, stretch)
+    draws, _ = draw_excess(fit, rng.count, rng)  # type: ignore[arg-type]
+    assert rng.place == rng.count  # every variable of a draw had its turn
+    return draws, rng
+
+
+@pytest.mark.parametrize("task", ["regression", "binary"])
+def test_linear_noise_equals_the_delta_method(task: str, seed: int) -> None:
+    """Of the shared head, of both losses, and of the weights that own losses give environments in the shared head."""
+    X, y, env = world(task, seed)
+    draws, _ = drawn(fit_of(X, y, env))
+    expected = reference.linear_noise(X, y, env, classes=0 if task == "regression" else 2)
+    scale = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(
+        draws.linear.T @ draws.linear / np.outer(scale, scale), expected / np.outer(scale, scale), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("task", ["regression", "binary"])
+def test_quadratic_noise_has_the_mean_that_is_taken_off_the_excess(task: str, seed: int) -> None:
+    X, y, env = world(task, seed)
+    fit = fit_of(X, y, env)
+    found = reference.regret(X, y, env, classes=0 if task == "regression" else 2)
+    raw = drawn(fit)[0].quadratic + fit.noise_excess
+    expected = [0.5 * np.trace(h @ c) / n for h, c, n in zip(found.midway, found.differences, SIZES, strict=True)]
+    np.testing.assert_allclose(raw.sum(axis=0), expected, rtol=1e-5)
+
+
+def test_quadratic_noise_is_divided_by_an_estimated_noise_level(seed: int) -> None:
+    """F, not χ²: a noise level estimated twice too high halves the noise; it has as many rows as are left to spare."""
+    fit = fit_of(*world("regression", seed))
+    once, rng = drawn(fit)
+    twice, _ = drawn(fit, stretch=2.0)
+    raw, halved = once.quadratic + fit.noise_excess, twice.quadratic + fit.noise_excess
+    np.testing.assert_allclose(halved, raw / 2, rtol=1e-9, atol=1e-12 * raw.max())
+    np.testing.assert_array_equal(rng.freedom, np.array(SIZES) - (COLUMNS + 1))
+
+
+@pytest.mark.parametrize(
+    ("count", "tail"),
+    [
+        (5999, 0.025 / 3),  # three environments were looked at
+        (399, 5 / 400),  # ... but the end must rest on five draws
+        (99, 0.025),  # ... and is never less strict than that of one environment
+    ],
+)
+def test_the_lower_end_of_the_largest_regret_allows_for_the_search(count: int, tail: float) -> None:
+    """With a shift as the only noise an end is the excess less a quantile of the noise."""
+    X, y, env = world("regression", 0)
+    value, risk = np.array([0.5, 0.45, 0.1]), np.array([2.0, 1.0, 4.0])
+    noise = np.linspace(-1.0, 1.0, count)[:, None] * [0.8, 0.2, 0.1]
+    draws = Draws(np.zeros_like(noise), noise)
+    estimates, worst, (low, high) = _estimates(
+        Environments(X, y, np.array(["a", "b", "c"])[env]), value, value * risk, risk, draws, np.ones(3)
+    )
+    assert worst == "a"
+    for e, label in enumerate("abc"):
+        highest = value[e] - np.quantile(noise[:, e], 0.025) / risk[e]  # for which no adjustment is needed
+        assert estimates[label].interval[1] == pytest.approx(highest, abs=1e-9)
+    lower = value - np.quantile(noise, 1 - tail, axis=0) / risk
+    assert int(np.argmax(lower)) == 1  # not that of the largest regret, which is less certain
+    assert low == pytest.approx(lower[1], abs=1e-9)
+    assert high == estimates["a"].interval[1] == pytest.approx(0.5 + np.quantile(noise[:, 0], 0.975) / 2, abs=1e-9)

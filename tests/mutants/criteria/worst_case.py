@@ -1,0 +1,132 @@
+"""Mistakes in the worst case, its bounds and its distances."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        name="worst_case_unit_is_the_mean_distance",
+        file="criteria/worst_case/worst_case.py",
+        old="unit = math.sqrt(float(share @ margins.squared_distance)) if moves else math.inf",
+        new="unit = float(share @ np.sqrt(margins.squared_distance)) if moves else math.inf",
+        seen="radii in another unit than the page says",
+        tests=("criteria/worst_case/test_worst_case.py::test_error_rate_of_two_rows",),
+    ),
+    Mutant(
+        name="worst_case_value_at_the_whole_unit",
+        file="criteria/worst_case/worst_case.py",
+        old="unit / 2 if math.isfinite(unit) else 0.0",
+        new="unit if math.isfinite(unit) else 0.0",
+        seen="the headline is the worst case at twice the distance",
+        tests=("criteria/worst_case/test_worst_case.py::test_error_rate_of_two_rows",),
+    ),
+    Mutant(
+        name="error_rate_walks_from_the_dearest",
+        file="criteria/worst_case/linear_heads.py",
+        old='order = costly[np.argsort(squared[costly], kind="stable")]',
+        new='order = costly[np.argsort(-squared[costly], kind="stable")]',
+        seen="a worst case that is too mild",
+        tests=("criteria/worst_case/test_worst_case.py::test_error_rate_of_two_rows",),
+    ),
+    Mutant(
+        name="error_rate_ignores_rows_wrong_already",
+        file="criteria/worst_case/linear_heads.py",
+        old="wrong + reached[k] + (radii**2 - spent[k]) / price[k])",
+        new="reached[k] + (radii**2 - spent[k]) / price[k])",
+        seen="worst-case errors below the errors there are",
+        tests=("criteria/worst_case/test_duality.py::test_error_rates_are_those_of_the_best_transport_plan",),
+    ),
+    Mutant(
+        name="hinge_without_its_margin",
+        file="criteria/worst_case/linear_heads.py",
+        old="start, slopes = 1.0 + margins.above, margins.lengths",
+        new="start, slopes = 0.0 + margins.above, margins.lengths",
+        seen="a hinge loss that begins at the boundary",
+        tests=("criteria/worst_case/test_worst_case.py::test_hinge_loss_of_two_rows",),
+    ),
+    Mutant(
+        name="squared_loss_grows_by_the_wrong_root",
+        file="criteria/worst_case/linear_heads.py",
+        old="return (root + np.sqrt(largest) * radii) ** 2, largest + pull",
+        new="return (root + largest * radii) ** 2, largest + pull",
+        seen="squared errors that grow with the square of the weights",
+        tests=("criteria/worst_case/test_worst_case.py::test_squared_loss_of_two_rows",),
+    ),
+    Mutant(
+        name="margins_of_one_output_negated",
+        file="criteria/worst_case/linear_heads.py",
+        old="scores = np.hstack([np.zeros_like(scores), scores])",
+        new="scores = np.hstack([scores, np.zeros_like(scores)])",
+        seen="a head of one output has its classes swapped",
+        tests=(
+            "criteria/worst_case/test_worst_case.py::test_a_common_weight_vector_and_a_single_output_change_nothing",
+        ),
+    ),
+    Mutant(
+        name="distance_to_the_furthest_mistake",
+        file="criteria/worst_case/linear_heads.py",
+        old="nearest: Floats = squared.min(axis=1)",
+        new="nearest: Floats = np.where(np.isfinite(squared), squared, 0.0).max(axis=1)",
+        seen="rows seem safer than they are",
+        tests=("criteria/worst_case/test_duality.py::test_error_rates_are_those_of_the_best_transport_plan",),
+    ),
+    Mutant(
+        name="curve_upper_bound_is_the_highest_line",
+        file="criteria/worst_case/curve.py",
+        old="upper = np.min(np.outer(squared, sweep.gamma) + sweep.ceiling @ share, axis=1)",
+        new="upper = np.max(np.outer(squared, sweep.gamma) + sweep.ceiling @ share, axis=1)",
+        seen="certified bounds that bound nothing",
+        tests=("criteria/worst_case/test_curve.py::test_bounds_close_in_as_multipliers_get_closer",),
+    ),
+    Mutant(
+        name="curve_slope_without_the_factor_two",
+        file="criteria/worst_case/curve.py",
+        old="slope = np.concatenate([[0.0], 2.0 * node[1:] * gamma[1:]])",
+        new="slope = np.concatenate([[0.0], node[1:] * gamma[1:]])",
+        seen="a curve that is off between multipliers",
+        tests=("criteria/worst_case/test_curve.py::test_a_linear_loss_gives_a_straight_line",),
+    ),
+    Mutant(
+        name="band_of_ninety_per_cent",
+        file="criteria/worst_case/curve.py",
+        old="TAILS = (0.025, 0.975)",
+        new="TAILS = (0.05, 0.95)",
+        seen="a band called 95 % that is one of 90 %",
+        tests=("criteria/worst_case/test_curve.py::test_the_band_of_a_line_is_that_of_its_parts",),
+    ),
+    Mutant(
+        name="distances_without_the_noise_of_halves",
+        file="criteria/worst_case/distances.py",
+        old="return (between - _squared(seen, weight, a1, a2) - _squared(seen, weight, b1, b2)) / 2",
+        new="return between / 2",
+        seen="environments of one law seem apart",
+        tests=(
+            "criteria/worst_case/test_distances.py::test_environments_of_one_law_are_not_apart_however_many_directions_there_are",
+        ),
+    ),
+    Mutant(
+        name="distances_over_classes",
+        file="criteria/worst_case/distances.py",
+        old="in_b & (groups == group))",
+        new="in_b)",
+        seen="another share of labels is called a distance",
+        tests=("criteria/worst_case/test_distances.py::test_a_difference_of_label_shares_is_no_distance",),
+    ),
+    Mutant(
+        name="ceiling_without_its_chord",
+        file="criteria/worst_case/ceilings.py",
+        old="lifted = np.maximum(np.diff(bound, axis=0), 0.0) * (width / 4.0)",
+        new="lifted = np.maximum(np.diff(bound, axis=0), 0.0) * 0.0",
+        seen="a ceiling below what can happen",
+        tests=("criteria/worst_case/test_ceilings.py::test_a_bound_that_rises_is_lifted_above_its_chord",),
+    ),
+    Mutant(
+        name="ceiling_of_pairs_by_the_mean",
+        file="criteria/worst_case/ceilings.py",
+        old="np.log((np.exp(-cost) @ np.exp(peaks - top)).max(axis=0))",
+        new="np.log((np.exp(-cost) @ np.exp(peaks - top)).mean(axis=0))",
+        seen="a ceiling below what can happen",
+        tests=("criteria/worst_case/test_ceilings.py::test_nothing_is_above_a_ceiling",),
+    ),
+]

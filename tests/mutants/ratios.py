@@ -1,0 +1,182 @@
+"""Mistakes in density ratios, their estimators and their overlap."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        name="overlap_of_all_others_ignores_reach",
+        file="ratios/overlap.py",
+        old="pooled *= reached_of_all",
+        new="pooled *= 1.0",
+        seen="an environment that covers half of the others is said to overlap with them all",
+        tests=("ratios/test_overlap.py::test_an_environments_overlap_with_all_others_equals_the_loops",),
+    ),
+    Mutant(
+        name="overlap_reach_counts_environments_alike",
+        file="ratios/overlap.py",
+        old="reached_of_all = (others * reached).sum(axis=0) / others.sum(axis=0)",
+        new="reached_of_all = ((others > 0) * reached).sum(axis=0) / (others > 0).sum(axis=0)",
+        seen="a tiny environment out of reach makes overlap with all others look bad",
+        tests=("ratios/test_overlap.py::test_an_environments_overlap_with_all_others_equals_the_loops",),
+    ),
+    Mutant(
+        name="overlap_reach_transposed",
+        file="ratios/overlap.py",
+        old="effective *= reached",
+        new="effective *= reached.T",
+        seen="who can stand in for whom is told the wrong way round",
+        tests=("ratios/test_overlap.py::test_equals_the_loops",),
+    ),
+    Mutant(
+        name="overlap_mixture_of_others_unweighted",
+        file="ratios/overlap.py",
+        old="others = np.where(np.arange(count) == b, 0.0, share)",
+        new="others = np.where(np.arange(count) == b, 0.0, 1.0)",
+        seen="an environment is compared with another mixture than that of its peers",
+        tests=("ratios/test_overlap.py::test_an_environments_overlap_with_all_others_equals_the_loops",),
+    ),
+    Mutant(
+        name="overlap_without_kish",
+        file="ratios/overlap.py",
+        old="share_left = mean**2 / (weight @ ratio**2 / weight.sum())",
+        new="share_left = mean / (weight @ ratio**2 / weight.sum())",
+        seen="effective rows that depend on the unit of the ratio",
+        tests=("ratios/test_overlap.py::test_equals_the_loops",),
+    ),
+    Mutant(
+        name="overlap_of_unlike_rows_called_good",
+        file="ratios/overlap.py",
+        old="if reached < MOST or effective < FEWEST",
+        new="if effective < FEWEST",
+        seen="pairs without overlap are compared",
+        tests=("ratios/test_overlap.py::test_rows_without_like_are_no_overlap_however_many_others_have_one",),
+    ),
+    Mutant(
+        name="overlap_good_one_share_too_late",
+        file="ratios/overlap.py",
+        old='"good" if share >= GOOD and',
+        new='"good" if share > GOOD and',
+        seen="a share of exactly 30 % is called weak",
+        tests=("ratios/test_overlap.py::test_thresholds_belong_to_the_better_side",),
+    ),
+    Mutant(
+        name="overlap_calibration_of_equal_sizes",
+        file="ratios/overlap.py",
+        old="predicted = softmax(log_densities + np.log(data.rows))",
+        new="predicted = softmax(log_densities)",
+        seen="well fitted ratios of unequal environments are called uncalibrated",
+        tests=("ratios/test_overlap.py::test_equals_the_loops",),
+    ),
+    Mutant(
+        name="ratio_turned_round",
+        file="ratios/density_ratio.py",
+        old="return np.asarray(scores[:, self.labels.index(e)] - scores[:, self.labels.index(e2)])",
+        new="return np.asarray(scores[:, self.labels.index(e2)] - scores[:, self.labels.index(e)])",
+        seen="ratios of the other environment over the one asked for",
+        tests=("ratios/test_density_ratio.py::test_a_shift_of_the_mean_is_seen_the_right_way_round",),
+    ),
+    Mutant(
+        name="ratio_folds_leak",
+        file="ratios/density_ratio.py",
+        old="scores[out] = fit.again(written.take(~out)).log_densities(written.X[out])",
+        new="scores[out] = fit.again(written).log_densities(written.X[out])",
+        seen="ratios judge the rows they were fitted on",
+        tests=("ratios/test_density_ratio.py::test_folds_judge_rows_by_fits_that_did_not_see_them",),
+    ),
+    Mutant(
+        name="ratio_not_corrected_for_sizes",
+        file="ratios/logistic.py",
+        old="self.model.bias - np.log(self.totals)",
+        new="self.model.bias",
+        seen="ratios favour the environment with the most rows",
+        tests=("ratios/test_logistic.py::test_sizes_are_corrected_for",),
+    ),
+    Mutant(
+        name="basis_chosen_on_rows_it_has_seen",
+        file="ratios/logistic.py",
+        old=(
+            "log_probabilities = self.model.log_probabilities(self.expanded[out])\n"
+            "        codes, weight = self.rows.codes[out]"
+        ),
+        new=(
+            "log_probabilities = self.model.log_probabilities(self.expanded[~out])\n"
+            "        codes, weight = self.rows.codes[~out]"
+        ),
+        seen="the richest basis wins whatever the rows",
+        tests=("ratios/test_logistic.py::test_a_basis_is_judged_on_the_rows_it_has_not_seen",),
+    ),
+    Mutant(
+        name="gaussian_without_its_determinant",
+        file="ratios/gaussian.py",
+        old="- np.log(np.diag(factor)).sum()",
+        new="- 0.0",
+        seen="normal laws of different spread are off by a constant",
+        tests=("ratios/test_gaussian.py::test_densities_are_those_of_shrunk_moments",),
+    ),
+    Mutant(
+        name="gaussian_shrunk_without_prior_rows",
+        file="ratios/gaussian.py",
+        old="prior = d + 1.0",
+        new="prior = d",
+        seen="covariances of small environments a little too rough",
+        tests=("ratios/test_gaussian.py::test_densities_are_those_of_shrunk_moments",),
+    ),
+    Mutant(
+        name="ridge_on_the_intercept",
+        file="ratios/multinomial.py",
+        old="penalty[:, 0] = 0.0",
+        new="penalty[:, 0] = ridge",
+        seen="shares of environments are drawn towards each other",
+        tests=("ratios/test_multinomial.py::test_no_step_lowers_the_loss_of_the_loops",),
+    ),
+    Mutant(
+        name="kernels_of_twice_the_width",
+        file="ratios/kernels.py",
+        old="out = squared * (-0.5 / width**2)",
+        new="out = squared * (-1.0 / width**2)",
+        seen="kernel widths that are not those reported",
+        tests=("ratios/test_kernels.py::test_features_by_hand",),
+    ),
+    Mutant(
+        name="relative_ratio_not_turned_back",
+        file="ratios/kernels.py",
+        old="(1.0 - alpha) * bounded / (1.0 - alpha * bounded)",
+        new="bounded / (1.0 - alpha * bounded)",
+        seen="RuLSIF ratios too large by a tenth",
+        tests=("ratios/test_kernels.py::test_relative_ratios_and_back",),
+    ),
+    Mutant(
+        name="reference_is_the_narrowest",
+        file="ratios/kernels.py",
+        old="return int(np.argmax(sizes))",
+        new="return int(np.argmin(sizes))",
+        seen="ratios without bound to the narrowest environment",
+        tests=("ratios/test_kernels.py::test_reference_is_the_widest",),
+    ),
+    Mutant(
+        name="kliep_not_normalised",
+        file="ratios/kliep.py",
+        old="start, GAP, STEPS) / unit",
+        new="start, GAP, STEPS)",
+        seen="ratios whose mean is not 1",
+        tests=("ratios/test_kliep.py::test_two_points_by_hand",),
+    ),
+    Mutant(
+        name="ulsif_score_without_its_half",
+        file="ratios/least_squares.py",
+        old="0.5 * coefficients @ self.gram @ coefficients - self.own @ coefficients",
+        new="coefficients @ self.gram @ coefficients - self.own @ coefficients",
+        seen="width and penalty chosen by another number",
+        tests=("ratios/test_least_squares.py::test_the_score_is_half_the_squared_error_up_to_a_constant",),
+    ),
+    Mutant(
+        name="temperature_not_applied_to_held_out_rows",
+        file="ratios/classifiers.py",
+        old="temperature * unseen + bias)",
+        new="unseen + bias)",
+        seen="over-confident classifiers stay so on the rows that count",
+        tests=("ratios/test_classifiers.py::test_overconfidence_and_preference_are_taken_back",),
+    ),
+]
