@@ -101,7 +101,7 @@ def _notes_on_head(split_model: Split | None, material: Material, learned: bool)
         if isinstance(fittable(material.representation, material.target), Missing):
             return ()
         return ("No model was given: predictions are those of a linear head fitted on all rows.",)
-    if learned and material.representation.columns == ("score",):
+    if learned and split_model.level == "representation" and material.representation.columns == ("score",):
         return (
             "The representation of this linear model is its score, which heads can only rescale and shift. How each "
             "column relates to the target is told by an audit without a model.",

@@ -159,6 +159,8 @@ def refuse_too_few_rows(data: Environments, target: Target) -> None:
         first = f"{data.name(data.labels[short[0]])} has {data.rows[short[0]]:.0f} rows{also}"
         some_left = len(data) - len(short) >= 2
         remedy = "Drop it, merge it with another, or use fewer columns."
+        if len(data) == 2:  # nothing could be compared without it
+            remedy = "Add rows to it, or use fewer columns."
         if len(short) == len(data):
             remedy = "Use fewer columns: choose some, or audit a model whose representation has fewer."
         raise InputError(
