@@ -275,7 +275,7 @@ def test_without_environments_auto_warns_and_others_are_refused(data: Data) -> N
         ({"network": nn.Sequential(nn.Linear(9, 2), nn.Linear(2, 1))}, "network cannot read rows of 3 columns"),
         (
             {"network": nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 4))},
-            "network gives 4 outputs, but the target needs 1",
+            "network gives 4 outputs, but the target needs 1: give its last layer as many",
         ),
     ],
 )
@@ -286,10 +286,12 @@ def test_parameters_that_cannot_be_used_are_named(settings: dict[str, Any], word
 
 def test_rows_that_cannot_be_used_are_refused(data: Data) -> None:
     model = InvariantClassifier("vrex", steps=1).fit(pd.DataFrame(data.X, columns=list("abc")), data.binary, data.env)
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match=r"feature names .*: give the columns it was fitted on, in their order$"):
         model.predict(pd.DataFrame(data.X, columns=list("cba")))
     model.fit(data.X, data.binary, data.env)
-    with pytest.raises(ValueError, match="X has 2 features, but InvariantClassifier is expecting 3 features"):
+    with pytest.raises(
+        ValueError, match="X has 2 features, but InvariantClassifier is expecting 3 features as input: give the"
+    ):
         model.predict(data.X[:, :2])
     holes = data.X.copy()
     holes[0, 0] = np.nan

@@ -190,7 +190,7 @@ def test_settings_that_are_large_but_mean_something_are_taken(seed: int) -> None
         ),
         (
             lambda X, y: (X, y + 1j),
-            "^Complex data not supported: give real and imaginary parts as columns of their own$",
+            "^Complex data not supported: y holds complex numbers. Give their real part, y.real, or their size, abs",
         ),
         (lambda X, y: (np.ma.masked_less(X, 0), y), r"^X has \d+ masked values: fill them in or drop those rows$"),
         (lambda X, y: (X, np.ma.masked_less(y, 0)), r"^y has \d+ masked values: fill them in or drop those rows$"),
@@ -209,7 +209,11 @@ def test_settings_that_are_large_but_mean_something_are_taken(seed: int) -> None
             r"^Expected 2D array, got 1D array instead: Reshape your data either using array.reshape",
         ),
         (lambda X, y: (np.full((60, 2), "a"), y), '^column "x0" is text, not numbers'),
-        (lambda X, y: (X, None), "requires y to be passed"),
+        (lambda X, y: (X, None), "requires y to be passed, but the target y is None: pass y=, one target per row$"),
+        (lambda X, y: (X, [*y[:59], "a"]), "^y holds text: use InvariantClassifier for classes, or turn it into num"),
+        (lambda X, y: (X, [*y[:59], {}]), "^y holds a dict: use InvariantClassifier for classes, or turn it into num"),
+        (lambda X, y: (X, [*y[:59], None]), "^y has missing or infinite values: fill them in or drop those rows$"),
+        (lambda X, y: (X, y[:9]), r"numbers of samples: \[60, 9\]: give one target per row$"),
     ],
 )
 def test_rows_that_cannot_be_trained_on_are_named(change: Any, sentence: str, seed: int) -> None:

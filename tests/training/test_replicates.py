@@ -111,7 +111,13 @@ def test_refuses_draws_that_do_not_match_the_seeds() -> None:
         train_replicates(partial(built, 0), [made_rows(0)], seeds=(0, 1))
 
 
-@pytest.mark.parametrize("wrong", [-1, 0.5])
+@pytest.mark.parametrize("wrong", ["10", np.nan, -1])
+def test_refuses_weights_that_are_none(wrong: object) -> None:
+    with pytest.raises(InputError, match=r"^a penalty weight is .*: give a number of at least 0$"):
+        train_replicates(partial(built, 0), made_rows(0), "vrex", weights=(1.0, wrong))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [-1, 0.5, True])
 def test_refuses_seeds_that_are_none(wrong: float) -> None:
     with pytest.raises(InputError, match="seed is"):
         train_replicates(partial(built, 0), made_rows(0), seeds=(wrong,))  # type: ignore[arg-type]
@@ -120,7 +126,7 @@ def test_refuses_seeds_that_are_none(wrong: float) -> None:
 def test_says_what_build_seeds_and_weights_should_be() -> None:
     with pytest.raises(InputError, match="function without arguments"):
         train_replicates(mlp(3, 1, ()), made_rows(0))  # type: ignore[arg-type]
-    for wrong in ({"seeds": 3}, {"weights": 3}):
+    for wrong in ({"seeds": 3}, {"weights": 3}, {"seeds": ()}, {"weights": []}):
         with pytest.raises(InputError, match="give a list"):
             train_replicates(partial(built, 0), made_rows(0), "vrex", **wrong)  # type: ignore[arg-type]
 

@@ -106,9 +106,11 @@ def test_stacked_draws_are_found_again(seed: int) -> None:
         assert all(torch.equal(a, b) for a, b in zip(again.inputs, draw.inputs, strict=True))
 
 
-def test_refuses_draws_of_other_sizes() -> None:
-    with pytest.raises(InputError, match="same task and rows"):
-        Rows.stack([made_rows(0), made_rows(0, sizes=(30, 41))])
+def test_refuses_draws_of_other_sizes_tasks_or_columns() -> None:
+    one = made_rows(0)
+    for other in (made_rows(0, sizes=(30, 41)), made_rows(0, "binary"), made_rows(0, columns=4)):
+        with pytest.raises(InputError, match="differ in their task, columns or rows per environment: draw the same"):
+            Rows.stack([one, other])
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])
@@ -123,7 +125,7 @@ def test_refuses_to_hold_out_all_of_a_small_environment() -> None:
 
 
 def test_refuses_lengths_that_differ() -> None:
-    with pytest.raises(InputError, match="X has 3 rows, but y has 2"):
+    with pytest.raises(InputError, match="X has 3 rows, but y has 2: give one target per row"):
         Rows.of(np.zeros((3, 1)), [1.0, 2.0])
     with pytest.raises(InputError, match="env has 2 labels for 3 rows"):
         Rows.of(np.zeros((3, 1)), [1.0, 2.0, 3.0], ["a", "b"])

@@ -248,7 +248,7 @@ def test_refuses_an_environment_of_one_row() -> None:
 
 
 def test_refuses_a_network_with_other_outputs() -> None:
-    with pytest.raises(InputError, match="gives 2 outputs, but the target needs 1"):
+    with pytest.raises(InputError, match="gives 2 outputs, but the target needs 1: give its last layer as many"):
         train(linear(3, 2), made_rows(0))
 
 

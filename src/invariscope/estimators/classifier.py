@@ -69,7 +69,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):  # type: ignore[
         refuse_too_many_labels(labels or (), len(column), name, most=MOST_CLASSES)
         found = labels_in(values, labels)
         if len(found) < 2:
-            raise InputError(f'y holds one class only ("{found[0]}"): there is nothing to tell apart')
+            raise InputError(f'y holds one class only ("{found[0]}"), nothing to tell apart: give rows of at least two')
         target = target_in(values, labels, "classification", name=name)
         given, first = np.asarray(y), np.unique(target.values, return_index=True)[1]
         kept = given.dtype == column.dtype  # else they were texts, categories or objects that are numbers

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
@@ -14,7 +16,22 @@ from invariscope.reading.named_table import some
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.digits import notes_on_lost_digits
-from invariscope.rows.tables import matrix_of
+from invariscope.rows.tables import matrix_of, vector_of
+
+#: What scikit-learn refuses without saying what to do, by some of its words, and what to do.
+REMEDIES = {
+    "Input X contains": "fill in what is missing, or drop those rows",
+    "Input y contains": "fill in what is missing, or drop those rows",
+    "Complex data": "give real and imaginary parts as columns of their own",
+    "inconsistent numbers of samples": "give one target per row",
+    "sample(s)": "give at least as many rows",
+    "feature(s)": "give at least one column",
+    "Found array with dim": "give a table of rows x columns",
+    "requires y": "pass y=, one target per row",
+    "y should be a 1d array": "choose one of its columns",
+    "features, but": "give the columns it was fitted on",
+    "feature names should match": "give the columns it was fitted on, in their order",
+}
 
 
 def refuse_unreadable(X: Any, y: Any = None, numeric: bool = False) -> None:
@@ -31,11 +48,20 @@ def refuse_unreadable(X: Any, y: Any = None, numeric: bool = False) -> None:
         if twice:
             raise InputError(f'X has several columns called "{twice[0]}": rename all but one')
     if numeric and y is not None:
-        first = np.asarray(y, dtype=object).ravel()[:1]
-        if any(isinstance(value, str) for value in first):
-            raise InputError("y holds text: use InvariantClassifier for classes, or turn it into numbers")
-        if np.asarray(y).dtype.kind in "mM":
-            raise InputError("y holds dates or durations: turn it into numbers (days, say)")
+        _refuse_unless_numbers(y)
+
+
+def _refuse_unless_numbers(y: Any) -> None:
+    kind = np.asarray(y).dtype.kind
+    if kind in "mM":
+        raise InputError("y holds dates or durations: turn it into numbers (days, say)")
+    if kind == "c":
+        vector_of(y, "y")  # which says what to give instead
+    values = np.asarray(y, dtype=object).ravel() if kind in "OUST" else ()
+    others = (value for value in values if not isinstance(value, Number) and value is not None and value is not pd.NA)
+    for other in others:
+        what = "text" if isinstance(other, str) else f"a {type(other).__name__}"
+        raise InputError(f"y holds {what}: use InvariantClassifier for classes, or turn it into numbers")
 
 
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
@@ -43,15 +69,19 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     try:
         return validate_data(estimator, X, dtype=(np.float64, np.float32), **options)
     except ValueError as error:
-        # without the numbers themselves, which it lists line after line
-        lines = [line for line in str(error).splitlines() if line[:1].isalpha() and not line.startswith("array=")]
-        if lines and lines[0].startswith("Input X contains"):
-            lines = [f"{lines[0].rstrip('.')}{_where(X)}: fill in what is missing, or drop those rows"]
-        if lines and lines[0].startswith("Complex data"):
-            lines = ["Complex data not supported: give real and imaginary parts as columns of their own"]
-        if lines and lines[0].startswith("could not convert string"):
-            matrix_of(X)  # which names the column
-        raise InputError(" ".join(lines)) from error
+        raise InputError(_with_remedy(str(error), X)) from error
+
+
+def _with_remedy(message: str, X: Any) -> str:
+    # without the numbers themselves, which it lists line after line; names of columns come after dashes
+    lines = [line for line in message.splitlines() if line[:1].isalpha() or line.startswith("- ")]
+    said = " ".join(line for line in lines if not line.startswith("array="))
+    if said.startswith("could not convert string"):
+        matrix_of(X)  # which names the column
+    if said.startswith("Input X contains"):
+        said = f"{lines[0].rstrip('.')}{_where(X)}"
+    remedy = next((remedy for words, remedy in REMEDIES.items() if words in said), None)
+    return f"{said.rstrip('.')}: {remedy}" if remedy else said or message
 
 
 def _where(X: Any) -> str:

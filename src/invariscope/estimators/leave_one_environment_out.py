@@ -57,7 +57,10 @@ def _codes(env: Any, groups: Any, rows: int) -> Places:
         )
     labels, codes = environment_codes(given, rows)
     if len(labels) < 2:
-        raise InputError(f'there is only one environment ("{labels[0]}"): nothing is left to train on without it')
+        raise InputError(
+            f'there is only one environment ("{labels[0]}"), and nothing is left to train on without it: give env with '
+            "at least two labels"
+        )
     return codes
 
 

@@ -95,9 +95,13 @@ def new_network(estimator: Fitted, outputs: int, seed: int) -> tuple[Halves, int
     try:
         width, columns = widths_of(network, torch.zeros(2, inputs, dtype=dtype))
     except (RuntimeError, ValueError, TypeError) as error:
-        raise InputError(f"network cannot read rows of {inputs} columns: {' '.join(str(error).split())}") from error
+        raise InputError(
+            f"network cannot read rows of {inputs} columns ({_line(str(error))}): give one that takes as many"
+        ) from error
     if columns != outputs:
-        raise InputError(f"network gives {columns} outputs, but the target needs {outputs}")
+        raise InputError(
+            f"network gives {columns} outputs, but the target needs {outputs}: give its last layer as many"
+        )
     return network, width, plan
 
 
@@ -174,10 +178,16 @@ def _made_again(estimator: Fitted) -> Halves:
     try:
         network.load_state_dict(weights, assign="hidden" in plan)
     except RuntimeError as error:
-        raise InputError(f"the weights do not fit the network: {' '.join(str(error).split())}") from error
+        raise InputError(
+            f"the weights do not fit the network ({_line(str(error))}): give the one they were trained in, or fit the "
+            "model again"
+        ) from error
     width = (*plan["hidden"], plan["outputs"])[-2:][0] if "hidden" in plan else estimator.n_representation_
     if estimator.n_representation_ != width:
-        raise InputError(f"n_representation_ is {estimator.n_representation_}, but the network gives {width} features")
+        raise InputError(
+            f"n_representation_ is {estimator.n_representation_}, but the network gives {width} features: "
+            "fit the model again"
+        )
     return network.eval()
 
 
@@ -195,7 +205,7 @@ def _given_again(estimator: Fitted) -> Halves:
     if str(network) != estimator.network_["layers"]:
         raise InputError(
             f"network is not the one these weights were trained in: that was {_line(estimator.network_['layers'])}, "
-            f"this is {_line(str(network))}"
+            f"this is {_line(str(network))}; give that one"
         )
     return network
 

@@ -17,6 +17,7 @@ from invariscope.files import write_atomically
 
 OPERATORS = 17  # the set of operators: old enough for every runtime that is about
 TRACED_ROWS, PROBED_ROWS = 2, 5  # different on purpose: a network that is fixed to the rows it was traced with fails
+INSTEAD = "store it with to_safetensors instead"
 ALLOWED = {"float64": 1e-9, "float32": 1e-4}
 
 
@@ -93,7 +94,8 @@ def _traced(estimator: Fitted, precision: str, probe: Any) -> bytes:
                 dynamo=False,
             )
         except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
-            raise InputError(f"the network cannot be exported to ONNX: {' '.join(str(error).split())}") from error
+            why = " ".join(str(error).split())
+            raise InputError(f"the network cannot be exported to ONNX ({why}): {INSTEAD}") from error
     return bytes(buffer.getvalue())
 
 
@@ -114,10 +116,12 @@ def _compare(estimator: Fitted, content: bytes, probe: Any, allowed: float) -> N
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         outputs = session.run(None, {"X": probe})
     except no_such_kernel as error:
-        raise InputError(f'onnxruntime cannot run this network; try precision="float32" ({error})') from error
+        raise InputError(
+            f'onnxruntime cannot run this network; try precision="float32" ({error}), or {INSTEAD}'
+        ) from error
     except Exception as error:  # shapes that were fixed while tracing fail in the runtime's own ways
-        raise InputError(f"the exported network does not run: {' '.join(str(error).split())}") from error
+        raise InputError(f"the exported network does not run ({' '.join(str(error).split())}): {INSTEAD}") from error
     for ours, theirs in zip(expected, outputs, strict=True):
         size = max(1.0, float(np.abs(ours).max()))
         if ours.shape != theirs.shape or not np.allclose(theirs, ours, rtol=0, atol=allowed * size):
-            raise InputError("the exported network predicts something else than the model: it does not export to ONNX")
+            raise InputError(f"the exported network predicts something else than the model: {INSTEAD}")

@@ -68,7 +68,7 @@ class Training:
         columns = tuple(X.columns[~same])
         note = f"Left out because all rows trained on have the same value: {some(list(X.columns[same]))}."
         if not columns:
-            raise InputError(f"there is nothing to learn from. {note}")
+            raise InputError(f"there is nothing to learn from. {note} Give columns that differ between these rows.")
         notes = [*rows.notes, *([note] if same.any() else [])]
         if left_out and any(one.startswith("Filled in for missing") for one in notes):
             notes.append("What was filled in is the middle of all rows, those left out included.")
@@ -116,7 +116,9 @@ def _left_out(data: Environments, given: Sequence[str], spell: Spelling) -> tupl
     codes = {level_name(label): code for code, label in enumerate(data.labels)}
     wanted = named_environments(given, codes, data.env_name, "leave_out", spell)
     if len(wanted) == len(codes):
-        raise InputError(f"{spell('leave_out')} names every {data.env_name}: there would be nothing to train on")
+        raise InputError(
+            f"{spell('leave_out')} names every {data.env_name}: there would be nothing to train on; leave out fewer"
+        )
     return tuple(codes[label] for label in wanted)
 
 

@@ -60,12 +60,13 @@ def load(path: Path, expected: type[Fitted] | None = None, network: Any = None) 
     """Read an estimator of the expected class, or of either; everything in the file is checked before it is used."""
     _safetensors()
     if not path.is_file():
-        raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
+        folder = " (it is a folder)" if path.is_dir() else ""
+        raise InputError(f"{path}: there is no such file{folder}: name the one that to_safetensors wrote")
     header, arrays = read_tensors(path, "numpy", ".safetensors file")
     if header.get("format") != FORMAT:
         raise InputError(
-            f"{path} was not written by to_safetensors of an invariscope estimator: "
-            "weights alone do not say which model they belong to"
+            f"{path} was not written by to_safetensors of an invariscope estimator, and weights alone do not say which "
+            "model they belong to: store the fitted model with that"
         )
     try:
         about = json.loads(header["estimator"])
@@ -78,7 +79,8 @@ def load(path: Path, expected: type[Fitted] | None = None, network: Any = None) 
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: damaged, or from another version ({type(error).__name__}: {error})") from error
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path}: damaged, or from another version ({why}): store the fitted model again") from error
     model.network = network
     if network is not None or "layers" not in model.network_:
         fitted_network(model)  # weights that do not fit are refused here, not at the first prediction
@@ -140,7 +142,10 @@ def _plain(value: Any, what: str) -> Any:
         return {key: _plain(part, what) for key, part in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(part, what) for part in value]
-    raise InputError(f"{what} holds a {type(value).__name__}: a .safetensors file keeps only text, numbers and lists")
+    kind = type(value).__name__
+    raise InputError(
+        f"{what} holds a {kind}: a .safetensors file keeps only text, numbers and lists; give one of these"
+    )
 
 
 def _classes(estimator: Fitted) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from invariscope.errors import InputError
 from invariscope.files import place_of, read_tensors, write_atomically
+from invariscope.rows.settings import whole_number
 
 FORMAT = "invariscope training 1"
 
@@ -23,6 +24,9 @@ class Checkpoint:
 
     path: Path
     every: int = 100
+
+    def __post_init__(self) -> None:
+        whole_number(self.every, "checkpoint_every", 1)
 
     def save(self, tensors: Mapping[str, Tensor], step: int, identity: str) -> None:
         """Write the state; an older one is replaced only when the new one is complete."""

@@ -59,7 +59,8 @@ class Settings:
             if name != "batch_size" or self.batch_size is not None:
                 whole_number(getattr(self, name), name, 1, MOST_STEPS if name == "steps" else None)
         real_number(self.learning_rate, "learning_rate", above=True)
-        real_number(self.weight_decay, "weight_decay")
+        for name in ("weight_decay", "momentum"):
+            real_number(getattr(self, name), name)
         if self.optimiser not in ("adam", "sgd"):
             raise InputError(f'optimiser "{self.optimiser}" is unknown: use "adam" or "sgd"')
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,12 @@ from invariscope.models.torch_networks import Halves, halves_of
 from invariscope.objectives.objective import Named, Objective
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Booleans, Floats
+from invariscope.rows.settings import real_number, whole_number
 from invariscope.training.loop import Loop, Settings
 from invariscope.training.outcome import DIVERGED, constant_risk
 from invariscope.training.program import Program, Supply
 from invariscope.training.rows import Rows
-from invariscope.training.train import adversary_of, checked_seed, checked_width, prepared
+from invariscope.training.train import adversary_of, checked_width, prepared
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def train_replicates(
     (9, array([ 0.,  1., 10.,  0.]))
     """
     _refuse_unusable(build, seeds, weights)
-    settings, chosen = settings or Settings(), [checked_seed(seed) for seed in seeds]
+    settings, chosen = settings or Settings(), [whole_number(seed, "seed") for seed in seeds]
     first = _first_draw(rows)
     objective = prepared(objective, first, None if held_out is None else _first_draw(held_out), chosen[0])
     if not isinstance(rows, Rows) and type(objective).fitted is not Objective.fitted:
@@ -157,18 +158,15 @@ def _constants(rows: Rows, supply: Supply) -> Floats:
 
 
 def _refuse_unusable(build: Any, seeds: Any, weights: Any) -> None:
-    for name, values in (("seeds", seeds), ("weights", () if weights is None else weights)):
-        if not isinstance(values, Iterable):
+    for name, values in (("seeds", seeds), *([] if weights is None else [("weights", weights)])):
+        if not isinstance(values, Iterable) or (isinstance(values, Sized) and not len(values)):
             raise InputError(f"{name} is {values!r}: give a list, such as range(20) or (1, 10, 100)")
     if isinstance(build, torch.nn.Module) or not callable(build):
         raise InputError("build must be a function without arguments that makes a network: lambda: mlp(10, 1, (16,))")
 
 
 def _penalty_weights(objective: Objective, weights: Sequence[float] | None) -> list[float]:
-    each = [objective.weight] if weights is None else [float(weight) for weight in weights]
-    if min(each) < 0:
-        raise InputError(f"a penalty weight is {min(each)}: give numbers of at least 0")
-    return each
+    return [real_number(weight, "a penalty weight") for weight in ([objective.weight] if weights is None else weights)]
 
 
 def _first_draw(rows: Rows | Sequence[Rows]) -> Rows:

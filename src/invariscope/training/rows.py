@@ -64,11 +64,9 @@ class Rows:
         values, (column, _) = np.asarray(plain(X)), vector_of(y, "y")
         if values.dtype.kind not in "iufb":
             values = matrix_of(X)[0]  # which names the column that holds something else
-        if column.dtype.kind == "c":
-            raise InputError("y holds complex numbers: give real ones")
         inputs = torch.tensor(values, dtype=dtype)  # a copy
         if len(inputs) != len(column):
-            raise InputError(f"X has {len(inputs)} rows, but y has {len(column)}")
+            raise InputError(f"X has {len(inputs)} rows, but y has {len(column)}: give one target per row")
         _refuse_unusable(inputs, column)
         # a number to predict takes one output, and may be constant
         known = 1 if task == "regression" else outputs
@@ -87,8 +85,10 @@ class Rows:
         """Several draws of the same shape as one: the first model trains on the first draw, and so on."""
         first = draws[0]
         for other in draws[1:]:
-            if (other.sizes, other.task, other.classes) != (first.sizes, first.task, first.classes):
-                raise InputError("draws of the data must have the same task and rows per environment to be stacked")
+            if other._form != first._form:
+                raise InputError(
+                    "draws of the data differ in their task, columns or rows per environment: draw the same of each"
+                )
         return replace(
             first,
             inputs=tuple(torch.stack(parts) for parts in zip(*(draw.inputs for draw in draws), strict=True)),
@@ -105,6 +105,11 @@ class Rows:
         """Rows of every environment."""
         return tuple(targets.shape[1 if self.stacked else 0] for targets in self.targets)
 
+    @property
+    def _form(self) -> tuple[Any, ...]:
+        """What draws of the data share."""
+        return self.task, self.classes, [tuple(values.shape) for values in self.inputs]
+
     def draw(self, replicate: int) -> Rows:
         """The data of one replicate."""
         if not self.stacked:
@@ -120,7 +125,10 @@ class Rows:
         for place, (size, label) in enumerate(zip(self.sizes, self.labels, strict=True)):
             count = max(1, round(share * size))
             if count >= size:
-                raise InputError(f'environment "{label}" has {size} row(s): too few to hold some out')
+                raise InputError(
+                    f'environment "{label}" has {size} row(s), too few to hold a share of {share:g} out: '
+                    "give more rows, or hold none out"
+                )
             order = np.random.default_rng([seed, place, HELD_OUT]).permutation(size)
             held_out.append(torch.as_tensor(np.sort(order[:count])))
             trained_on.append(torch.as_tensor(np.sort(order[count:])))
@@ -160,7 +168,7 @@ def _grouped(env: Any, rows: int) -> tuple[tuple[Hashable, ...], Integers]:
 
 def _refuse_unusable(inputs: Tensor, column: Array) -> None:
     if not len(column):
-        raise InputError("there are no rows to train on")
+        raise InputError("there are no rows to train on: give at least two")
     for name, finite in (
         ("X", torch.isfinite(inputs).all()),
         ("y", column.dtype.kind != "f" or np.isfinite(column).all()),

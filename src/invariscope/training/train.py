@@ -17,7 +17,7 @@ from invariscope.models.torch_networks import Halves, halves_of, widths_of
 from invariscope.objectives.objective import Objective, objective_of
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array
-from invariscope.rows.settings import shown
+from invariscope.rows.settings import real_number, shown, whole_number
 from invariscope.training.checkpoint import Checkpoint
 from invariscope.training.loop import Loop, Settings
 from invariscope.training.outcome import Standing, notes_on, refuse_diverged
@@ -89,7 +89,7 @@ def train(
     >>> bool(trained.history["risk"][-1] < trained.history["risk"][0])
     True
     """
-    settings, seed = settings or Settings(), checked_seed(seed)
+    settings, seed = settings or Settings(), whole_number(seed, "seed")
     asleep = isinstance(network, torch.nn.Module) and not network.training
     network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype)
     if asleep:  # else layers that are not to train (a frozen BatchNorm) stay as they are
@@ -131,8 +131,7 @@ def prepared(objective: Any, rows: Rows, held_out: Rows | None, seed: int) -> Ob
     """The objective with what it takes from the data; data that cannot be trained on are refused."""
     plain = objective_of(objective)
     check_rows(rows, held_out, plain)
-    if not plain.weight >= 0:
-        raise InputError(f"the penalty's weight is {plain.weight}: give a number of at least 0")
+    real_number(plain.weight, "the penalty's weight")
     if type(plain).fitted is Objective.fitted:
         return plain
     inputs, targets = rows.arrays()
@@ -152,11 +151,15 @@ def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:
     if held_out is not None and (held_out.task, held_out.classes) != (rows.task, rows.classes):
         raise InputError("held-out rows have another target than those to train on: take both from rows.halved")
     if held_out is not None and min(held_out.sizes) < objective.fewest_environments:
-        raise InputError("an environment has a single held-out row: hold out a larger share")
+        label = held_out.labels[int(np.argmin(held_out.sizes))]
+        raise InputError(
+            f'environment "{label}" has a single held-out row: give more rows, or hold out a larger share or none'
+        )
     if held_out is not None and held_out.labels != rows.labels:
         raise InputError(
             "held-out rows must come from the training environments "
-            f"({', '.join(map(str, rows.labels))}), not from {', '.join(map(str, held_out.labels))}"
+            f"({', '.join(map(str, rows.labels))}), not from {', '.join(map(str, held_out.labels))}: "
+            "take both from rows.halved"
         )
 
 
@@ -164,7 +167,9 @@ def checked_width(network: Halves, rows: Rows) -> int:
     """Columns of the features, if the logits are as many as the target needs."""
     width, outputs = widths_of(network, rows.inputs[0])
     if outputs != rows.outputs:
-        raise InputError(f"the network gives {outputs} outputs, but the target needs {rows.outputs}")
+        raise InputError(
+            f"the network gives {outputs} outputs, but the target needs {rows.outputs}: give its last layer as many"
+        )
     return width
 
 
@@ -173,10 +178,3 @@ def adversary_of(objective: Objective, width: int, rows: Rows, seed: int) -> dic
     generator = generator_of(seed, BEFORE_THE_FIRST_STEP)
     start = objective.adversary(width, len(rows.labels), rows.outputs, generator)
     return {name: value.to(rows.inputs[0].dtype) for name, value in start.items()}
-
-
-def checked_seed(seed: Any) -> int:
-    """A whole number of at least 0."""
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed is {seed!r}: give a whole number of at least 0")
-    return int(seed)
