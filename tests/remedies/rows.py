@@ -49,6 +49,10 @@ def worst_case(head: Any = HEAD, y: Any = Y, **options: Any) -> Any:
     return iv.worst_case(head, Z, y, **{"n_boot": 0, **options})
 
 
+def trained(**options: Any) -> Any:
+    return iv.InvariantRegressor(steps=2, **options).fit(Z, Y, env=ENV)
+
+
 def outputs(count: int) -> Any:
     """A network of so many outputs."""
     torch.manual_seed(0)
@@ -86,7 +90,7 @@ CASES = [
     Case("write one of them otherwise, as a text", lambda: regret(y=BOTH), lambda: regret(y=[str(v) for v in BOTH])),
     Case(
         "such as str() of each",
-        lambda: regret(env=[[e] * 2 for e in ENV][:0] or where(ENV == "a", {}, ENV)),
+        lambda: regret(env=where(ENV == "a", {}, ENV)),
         lambda: regret(env=[str(e) for e in where(ENV == "a", {}, ENV)]),
     ),
     # --- tables ---
@@ -112,7 +116,7 @@ CASES = [
     # --- columns ---
     Case("give some of both", lambda: regret(Z[:, :0]), regret),
     Case("Drop the column", lambda: regret(column(np.nan)), lambda: regret(FRAME.drop(columns="dose"))),
-    Case("Subtract a constant", lambda: regret(column(Y + 1e17)), lambda: regret(column(Y))),
+    Case("Subtract a constant", lambda: regret(column(THREE + 1e16)), lambda: regret(column(THREE))),
     Case("multiply it by a constant", lambda: regret(column(Y * 1e200)), lambda: regret(column(Y * 1e200 * 1e-200))),
     # --- environments ---
     Case("pass env=, one label per row", lambda: regret(env=None), regret),
@@ -155,13 +159,17 @@ CASES = [
         lambda: regret(y=THREE, task="binary"),
         lambda: regret(y=THREE, task="classification"),
     ),
-    Case('say task="regression"', lambda: regret(task="classification"), lambda: regret(task="regression")),
+    Case(
+        'continuous numbers take task="regression"',
+        lambda: regret(task="classification"),
+        lambda: regret(task="regression"),
+    ),
     Case("leave task out", lambda: audit(FITTED, task="classification"), lambda: audit(FITTED)),
     Case("Give rows of all classes", lambda: regret(y=THREE, weight=THREE < 2), lambda: regret(y=THREE)),
     Case(
         "merge the class with another",
         lambda: regret(y=np.where(ENV == "a", 0, THREE)),
-        lambda: regret(y=np.where(ENV == "a", THREE % 2, THREE % 2)),
+        lambda: regret(y=THREE % 2),
     ),
     Case(
         "Drop that environment, or merge it",
@@ -176,9 +184,42 @@ CASES = [
         lambda: worst_case(y=CLASS, classes=["no", "maybe"]),
         lambda: worst_case(y=CLASS, classes=["no", "yes"]),
     ),
-    Case("a target of its classes: numbers 0 to 2", lambda: audit(outputs(3), y=Y), lambda: audit(outputs(3), y=THREE)),
+    Case(
+        "A classifier takes the target it was fitted on", lambda: audit(outputs(3)), lambda: audit(outputs(3), y=THREE)
+    ),
+    Case(
+        'continuous numbers take task="regression", with a model of numbers',
+        lambda: audit(outputs(3)),
+        lambda: audit(outputs(1), task="regression"),
+    ),
+    Case(
+        "a target of its classes: numbers 0 to 2",
+        lambda: worst_case(outputs(3)),
+        lambda: worst_case(outputs(3), y=THREE),
+    ),
+    Case(
+        "give a model with one output per class",
+        lambda: worst_case(outputs(1), y=THREE, task="classification"),
+        lambda: worst_case(outputs(3), y=THREE, task="classification"),
+    ),
+    Case(
+        "name one for each of its outputs",
+        lambda: worst_case(outputs(3), y=CLASS, classes=["no", "yes"]),
+        lambda: worst_case(outputs(3), y=CLASS, classes=["no", "yes", "maybe"]),
+    ),
+    Case(
+        "give a model of one number per row",
+        lambda: worst_case(outputs(3), task="regression"),
+        lambda: worst_case(outputs(1), task="regression"),
+    ),
+    Case(
+        "give as many of one as of the other",
+        lambda: worst_case(outputs(3), y=Z[:, :2]),
+        lambda: worst_case(outputs(2), y=Z[:, :2]),
+    ),
     # --- settings ---
     Case("give a whole number of at least 0", lambda: regret(seed=1.5), lambda: regret(seed=1)),
     Case("give 0 for point estimates", lambda: regret(n_boot=5), lambda: regret(n_boot=0)),
+    Case("give a number above 0", lambda: trained(learning_rate="0.1"), lambda: trained(learning_rate=0.1)),
     Case("such as 0.05", lambda: audit(alpha=1), lambda: audit(alpha=0.05)),
 ]

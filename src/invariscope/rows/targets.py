@@ -241,9 +241,9 @@ def _coded(
     codes, labels = _sorted_numbers(values) if labels is None else (values, labels)
     if codes is not values and count is None and classes is None and len(labels) > _most_classes(labels, len(values)):
         raise InputError(
-            f'target "{name}" has {len(labels)} different numbers: too many to be classes. If the model '
-            "is a classifier, this is not its target; if these numbers are continuous, it takes a regression: say "
-            'task="regression", or train an InvariantRegressor.'
+            f'target "{name}" has {len(labels)} different numbers: too many to be classes. A classifier takes '
+            'the target it was fitted on; continuous numbers take task="regression", with a model of numbers if one is '
+            "given, or an InvariantRegressor."
         )
     if classes is not None:
         order = tuple(classes)
