@@ -222,6 +222,7 @@ def test_a_pipe_takes_everything_if_someone_reads_it(tmp_path: Path) -> None:
     pipe, content, arrived = tmp_path / "pipe", "0123456789" * 50_000, []
     os.mkfifo(pipe)
     opened = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # a reader is there before anybody writes
+    kept = os.open(pipe, os.O_WRONLY)  # without any writer, a reader would be at the end at once
     os.set_blocking(opened, True)
 
     def read() -> None:
@@ -231,6 +232,7 @@ def test_a_pipe_takes_everything_if_someone_reads_it(tmp_path: Path) -> None:
     reader = threading.Thread(target=read)
     reader.start()
     write_atomically(pipe, content)
+    os.close(kept)
     reader.join(timeout=30)
     assert arrived == [content]
     assert stat.S_ISFIFO(pipe.stat().st_mode)

@@ -622,7 +622,7 @@ def test_without_draws_there_are_point_estimates_and_every_way_to_show_them(targ
 def test_all_criteria_do_without_draws() -> None:
     found = audited(None, patients(0), "state", n_boot=0)
     drawn = {name for name, result in found.results.items() if hasattr(result, "pvalue")}
-    assert drawn == {"regret", "influence_index", "transport_gap", "dric"}
+    assert drawn == {"regret", "influence_index", "transport_gap"}
     assert all(math.isnan(found[name].pvalue) and not len(found[name].null) for name in drawn)
     assert np.isnan(found["worst_case"].band).all()
     assert found.algorithm == ""

@@ -24,7 +24,6 @@ OF_COLUMNS: dict[str, Criterion] = {
     "worst_case of Environments": lambda X, y: iv.worst_case(HEAD, iv.Environments(X, y, ENV), n_boot=0),
     "density_ratio": lambda X, y: iv.density_ratio(X, ENV),
     "dric": lambda X, y: iv.dric(y, X, ENV, baseline=y + 1, n_boot=0),
-    "audit": lambda X, y: iv.audit(None, X, y, ENV, n_boot=0),
 }
 OF_PREDICTIONS: dict[str, Criterion] = {
     "risk_variance": lambda f, y: iv.risk_variance(f, y, ENV),
@@ -91,3 +90,19 @@ def test_between_those_nothing_depends_on_the_scale(scale: float, seed: int) -> 
         assert changed.value == pytest.approx(plain.value, rel=1e-6, abs=1e-9)
         assert changed.interval == pytest.approx(plain.interval, rel=1e-6, abs=1e-9)
         assert changed.pvalue == plain.pvalue
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_an_audit_of_columns_very_far_from_one_is_refused(scale: float, seed: int) -> None:
+    X, y = rows(seed)
+    with pytest.raises(InputError, match=rf'^column "x0" {FAR}'):
+        iv.audit(None, scale * X, y, ENV, n_boot=0)
+
+
+@pytest.mark.parametrize("scale", [1e40, 1e-40])
+def test_an_audit_puts_columns_in_units_of_their_spread(scale: float, seed: int) -> None:
+    X, y = rows(seed)
+    found, expected = (iv.audit(None, factor * X, y, ENV, n_boot=99).results for factor in (scale, 1.0))
+    assert {*found} == {*expected}
+    for name, result in expected.items():
+        assert found[name].value == pytest.approx(result.value, rel=1e-9), name

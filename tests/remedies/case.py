@@ -58,29 +58,34 @@ def _sites_in(path: Path) -> Iterator[Site]:
     return visit(ast.parse(path.read_text(encoding="utf-8")), "module")
 
 
+def left_out(audit: invariscope.Audit, criterion: str) -> None:
+    """Raise the reason for which an audit did without a criterion, as the criterion itself would."""
+    raise InputError(audit.left_out[criterion])
+
+
 @contextmanager
-def places_noted() -> Iterator[None]:
-    """Within it, every InputError remembers the place that made it, also where that place does not raise it itself."""
-    original = InputError.__init__
+def places_noted() -> Iterator[dict[str, tuple[str, int]]]:
+    """Within it, the file and the line that made every InputError, by its message."""
+    original, made = InputError.__init__, {}
 
     def noting(self: InputError, *arguments: Any, **options: Any) -> None:
-        frame = sys._getframe(1)
-        self.made_at = (frame.f_code.co_filename, frame.f_lineno)  # type: ignore[attr-defined]
         original(self, *arguments, **options)
+        frame = sys._getframe(1)
+        made.setdefault(str(self), (frame.f_code.co_filename, frame.f_lineno))
 
     InputError.__init__ = noting  # type: ignore[method-assign]
     try:
-        yield
+        yield made
     finally:
         InputError.__init__ = original  # type: ignore[method-assign]
 
 
-def reached_by(error: BaseException, known: list[Site]) -> set[Site]:
+def reached_by(error: BaseException, made: dict[str, tuple[str, int]], known: list[Site]) -> set[Site]:
     """The places that made an error, and those that made the refusals it was made of."""
     reached = set()
     at: BaseException | None = error
     while at is not None:
-        file, line = getattr(at, "made_at", ("", 0))
+        file, line = made.get(str(at), ("", 0))
         reached |= {site for site in known if str(SOURCE / site.file) == file and site.first <= line <= site.last}
         at = at.__cause__ or at.__context__
     return reached

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ import torch
 import invariscope as iv
 from invariscope.criteria.influence import influence_index as index_module
 from invariscope.rows.arrays import Array, Floats
-from tests.remedies.case import Case
+from tests.remedies.case import Case, left_out
 
 ROOM = ("criteria/dric", "criteria/influence", "criteria/predictions", "criteria/regret", "criteria/transport")
 ENV = np.repeat(["a", "b"], 40)
@@ -82,6 +84,24 @@ def at_a_saddle(**options: Any) -> Any:
         torch_network.ATTEMPTS = attempts
 
 
+def within(limit: str, most: float, call: Callable[[], Any]) -> Any:
+    """As if so much were the most that is computed."""
+    with patch(f"invariscope.criteria.{limit}", most):
+        return call()
+
+
+def audited(criterion: str, X: Any = Z, env: Any = ENV, head: Any = None) -> iv.Audit:
+    return iv.audit(head or (lambda rows: rows[:, 0]), X, Y, env, n_boot=0, criteria=criterion)
+
+
+def had(criterion: str, **options: Any) -> Any:
+    """The criterion in an audit, or the reason why it is left out."""
+    audit = audited(criterion, **options)
+    return audit[criterion] if criterion in audit.results else left_out(audit, criterion)
+
+
+WARDS = np.repeat(["a", "b", "c", "d"], 20)
+LINEAR = iv.Split(represent=lambda rows: rows, head=iv.LinearHead(np.ones(3), 0.0), task="regression")
 SATURATED = iv.LinearHead([[1e4, 0.0, 0.0]], 1e5)
 
 CASES = [
@@ -202,4 +222,25 @@ CASES = [
     ),
     Case('or use solver="cg"', lambda: big_module(solver="autograd"), lambda: big_module(solver="cg", damping=10.0)),
     Case("or give damping=", at_a_saddle, lambda: at_a_saddle(damping=1e6)),
+    # --- what an audit does not wait for ---
+    Case(
+        "Use fewer columns, or call iv.dric(",
+        lambda: within("dric.dric.MOST_WEIGHTS", 3, lambda: had("dric")),
+        lambda: within("dric.dric.MOST_WEIGHTS", 3, lambda: had("dric", X=Z[:, :2])),
+    ),
+    Case(
+        "Called by itself, iv.influence_index(Z, y, env, head=...) takes its time",
+        lambda: within("influence.influence_index.MOST_WEIGHTS", 3, lambda: had("influence_index", head=LINEAR)),
+        lambda: index(head=LINEAR.head),
+    ),
+    Case(
+        "Group the environments into fewer",
+        lambda: within("transport.transport_gap.MOST_WORK", 1000, lambda: had("transport_gap", env=WARDS)),
+        lambda: within("transport.transport_gap.MOST_WORK", 1000, lambda: had("transport_gap")),
+    ),
+    Case(
+        "group them into fewer",
+        lambda: within("transport.transport_gap.MOST_NUMBERS", 80, lambda: iv.transport_gap(Z, Y, WARDS, n_boot=0)),
+        lambda: within("transport.transport_gap.MOST_NUMBERS", 80, lambda: iv.transport_gap(Z, Y, ENV, n_boot=0)),
+    ),
 ]

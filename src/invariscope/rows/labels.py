@@ -127,8 +127,8 @@ def _shortest(dates: Array) -> Array:
 def read_alike(labels: Sequence[Any], name: str) -> tuple[str, ...]:
     """A sentence for labels that differ although they read the same.
 
-    >>> read_alike((1, "1", 2), "site")
-    ('"site" has labels that read alike but differ: 1 (int) and \'1\' (str). They count as two.',)
+    >>> print(*read_alike((1, "1", 2), "site"))
+    "site" has labels that read alike but differ: 1 (int) and '1' (str). They count as two.
     """
     first: dict[str, Any] = {}
     twins = [(first[str(label)], label) for label in labels if first.setdefault(str(label), label) is not label]
