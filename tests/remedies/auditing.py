@@ -11,9 +11,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import invariscope as iv
 from tests.remedies import cli
-from tests.remedies.case import Case
+from tests.remedies.case import Case, left_out
 
-ROOM = "auditing/"
+ROOM = ("auditing/", "criteria/material")
 ENV = np.repeat(["a", "b"], 40)
 Z = np.random.default_rng(0).normal(size=(80, 3))
 Y = Z[:, 0] + np.random.default_rng(1).normal(size=80)
@@ -48,6 +48,13 @@ def against(baseline: Any) -> Any:
     return audit(GUESS, criteria="dric", baseline=baseline)["dric"]
 
 
+def index(columns: int) -> Any:
+    """The influence index of so many columns, or the reason why an audit does without it."""
+    X = np.random.default_rng(3).normal(size=(80, columns))
+    audited = iv.audit(None, X, Y, ENV, n_boot=0, criteria="influence_index")
+    return audited.results.get("influence_index") or left_out(audited, "influence_index")
+
+
 def failing(on: str, *options: str, **settings: Any) -> Any:
     """The command, which fails on a condition."""
     return cli.audit("--fail-on", on, *options, **settings)
@@ -76,6 +83,7 @@ CASES = [
     Case("the name of an estimator or a classifier", lambda: audit(ratio=RATIO), lambda: audit(ratio="logistic")),
     Case('"dric": ask for that', lambda: audit(GUESS, criteria="cric"), lambda: audit(GUESS, criteria="dric")),
     Case("there are regret", lambda: audit(criteria="regrets"), lambda: audit(criteria="regret")),
+    Case("Use fewer columns", lambda: index(90), lambda: index(3)),
     # --- conditions ---
     Case("write it like regret>0.1", lambda: failing("regret"), lambda: failing("regret>0.1")),
     Case("verdict takes = or !=", lambda: failing("verdict>good"), lambda: failing("verdict=invariant")),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import torch
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
@@ -24,6 +25,7 @@ HEAD = iv.LinearHead([1.0, 0.0, 0.0], 0.0)
 NOISE = np.random.default_rng(2).normal(size=(80, 3))
 FRAME = pd.DataFrame(Z, columns=["age", "dose", "size"])
 DAYS = np.datetime64("2024-01-01") + np.arange(80)
+LAZY = pl.from_pandas(FRAME).lazy()
 ROWS = iv.Environments(Z, Y, ENV)
 FITTED = LinearRegression().fit(Z, Y)
 BOTH: list[Any] = [1, True, 0, False] * 20
@@ -88,11 +90,21 @@ def column(values: Any) -> Any:
     return FRAME.assign(dose=values)
 
 
+def from_file() -> Any:
+    """The rows of a file, by the function that reads one."""
+    FRAME.assign(y=Y, site=ENV).to_csv("t.csv", index=False)
+    return regret(*iv.read("t.csv", target="y", env="site"))
+
+
 FIRST = np.arange(80) < 1
 CASES = [
     # --- what is no table ---
     Case("give X.toarray()", lambda: regret(sparse.csr_matrix(Z)), lambda: regret(sparse.csr_matrix(Z).toarray())),
-    Case("give pandas.DataFrame(X)", lambda: regret(FRAME.to_dict("list")), lambda: regret(pd.DataFrame(FRAME))),
+    Case(
+        "give pandas.DataFrame(X)",
+        lambda: regret(FRAME.to_dict("list")),
+        lambda: regret(pd.DataFrame(FRAME.to_dict("list"))),
+    ),
     Case("give list(env)", lambda: regret(env=iter(ENV)), lambda: regret(env=list(iter(ENV)))),
     Case("write one of them otherwise, as a text", lambda: regret(y=BOTH), lambda: regret(y=[str(v) for v in BOTH])),
     Case(
@@ -100,6 +112,21 @@ CASES = [
         lambda: regret(env=where(ENV == "a", {}, ENV)),
         lambda: regret(env=[str(e) for e in where(ENV == "a", {}, ENV)]),
     ),
+    Case("None: give a table", lambda: regret(None), regret),
+    Case(
+        "give env.toarray().ravel()",
+        lambda: regret(env=sparse.csr_matrix(THREE)),
+        lambda: regret(env=sparse.csr_matrix(THREE).toarray().ravel()),
+    ),
+    Case("give X.collect()", lambda: regret(LAZY), lambda: regret(LAZY.collect())),
+    Case(
+        "give pandas.DataFrame(X)",
+        lambda: regret(FRAME.to_dict("records")),
+        lambda: regret(pd.DataFrame(FRAME.to_dict("records"))),
+    ),
+    Case("or one of its columns", lambda: regret(y={"y": Y}), lambda: regret(y=pd.DataFrame({"y": Y})["y"])),
+    Case("a list in the order of the rows", lambda: regret(env={*ENV}), lambda: regret(env=[*ENV])),
+    Case("iv.read(path, target=, env=)", lambda: regret("t.csv"), from_file),
     # --- tables ---
     Case("give a table of rows x columns", lambda: regret(3.0), regret),
     Case("(flatten images first)", lambda: regret(Z[:, :, None]), lambda: regret(Z[:, :, None].reshape(80, -1))),
