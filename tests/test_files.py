@@ -191,7 +191,7 @@ def test_what_standard_output_cannot_take_is_told_once() -> None:
         command = [sys.executable, "-c", code, "-", "x"]
         buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=60)
-    assert (done.returncode, done.stderr) == (1, "- cannot be written: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "- cannot be written: No space left on device; choose another place\n")
 
 
 def test_any_open_descriptor_is_written_into(tmp_path: Path) -> None:
@@ -307,8 +307,8 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "300 letters": (lambda at: at / ("n" * 300), "{path}: the name is too long; choose a shorter one"),
     "zero": (lambda at: at / "a\0b", "{path}: no file can have this name; choose another"),
     "surrogate": (lambda at: at / "a\ud800b", "{path}: no file can have this name; choose another"),
-    "full": (lambda at: Path("/dev/full"), "/dev/full cannot be written: No space left on device"),
-    "closed": (lambda at: Path("/dev/fd/987"), "/dev/fd/987 cannot be written: Bad file descriptor"),
+    "full": (lambda at: Path("/dev/full"), "{path} cannot be written: No space left on device; choose another place"),
+    "closed": (lambda at: Path("/dev/fd/987"), "{path} cannot be written: Bad file descriptor; choose another place"),
 }
 
 

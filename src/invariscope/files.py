@@ -236,9 +236,10 @@ def _told(given: Path) -> Iterator[None]:
             errno.ELOOP: f"{given} is a link that leads back to itself: name a file",
             errno.ENOTDIR: f"{given}: {folder} is a file, not a folder; choose another place",
             errno.EACCES: f"{given}: you may not write there; choose another place",
+            errno.ETIMEDOUT: f"{given} cannot be written: {error.strerror}",
             errno.EROFS: f"{given}: the folder {folder} can only be read; choose another place",
         }
-        usual = f"{given} cannot be written: {error.strerror or error}"
+        usual = f"{given} cannot be written: {error.strerror or error}; choose another place"
         raise InputError(sentences.get(error.errno or 0, usual)) from error
 
 
@@ -250,7 +251,8 @@ def read_tensors(path: Path, framework: str, what: str) -> tuple[dict[str, str],
         with safe_open(path, framework=framework) as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: not a readable {what} ({' '.join(str(error).split())})") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: not a readable {what} ({reason}); make it anew") from error
 
 
 def group(tensors: Mapping[str, Value], name: str) -> dict[str, Value]:

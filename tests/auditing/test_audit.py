@@ -309,7 +309,9 @@ def test_a_class_the_model_never_saw_is_named(seed: int) -> None:
         audited(model, data, "state")
     model = LogisticRegression().fit(data.X, data.grade.clip(upper=1))
     with pytest.raises(
-        iv.InputError, match=r'"grade" has class "2", which the model does not know: .* fitted on 0, 1$'
+        iv.InputError,
+        match=r'"grade" has class "2", which the model does not know: .* fitted on 0, 1\. Leave out its rows, or write '
+        r"it like one of these\.$",
     ):
         audited(model, data, "grade")
 

@@ -222,7 +222,7 @@ def test_numbers_that_cannot_be_written_do_not_cost_the_page(run: Run) -> None:
     done = run("--features age --json /dev/full --html p.html")
     assert (done.exit_code, done.stderr) == (
         2,
-        "InputError: --json /dev/full cannot be written: No space left on device\n",
+        "InputError: --json /dev/full cannot be written: No space left on device; choose another place\n",
     )
     assert done.stdout.endswith("\nPage: p.html\n")
     assert Path("p.html").is_file()
@@ -302,8 +302,8 @@ def test_a_full_disk_behind_standard_output_is_told_in_one_sentence(options: lis
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=120)
     assert done.returncode == 2
-    where = "--json -" if options else "standard output"
-    assert done.stderr.splitlines()[-1] == f"InputError: {where} cannot be written: No space left on device"
+    where, remedy = ("--json -", "choose another place") if options else ("standard output", "send it elsewhere")
+    assert done.stderr.splitlines()[-1] == f"InputError: {where} cannot be written: No space left on device; {remedy}"
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
 

@@ -413,7 +413,7 @@ def test_a_full_disk_leaves_the_old_model(run: Run, monkeypatch: pytest.MonkeyPa
     done = run()
     assert (done.exit_code, done.stderr) == (
         2,
-        "InputError: --out m.skops cannot be written: No space left on device\n",
+        "InputError: --out m.skops cannot be written: No space left on device; choose another place\n",
     )
     assert {path.name: path.read_bytes() for path in Path().iterdir()}["m.skops"] == b"old"
     assert sorted(path.name for path in Path().iterdir()) == ["h.csv", "m.skops"]

@@ -231,7 +231,8 @@ def test_cut_off_archives_and_arrays_that_lie(stored: Path) -> None:
 def test_weights_whose_header_lies(forge: Any, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     path.write_bytes(forge(safetensors.numpy.save({"a": np.ones(3)})))
-    with pytest.raises(InputError, match=r"weights\.safetensors: not a readable \.safetensors file \([^\n]*\)$"):
+    sentence = r"weights\.safetensors: not a readable \.safetensors file \([^\n]*\); make it anew$"
+    with pytest.raises(InputError, match=sentence):
         load_model(path)
 
 

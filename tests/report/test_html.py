@@ -388,7 +388,7 @@ def test_failed_write_keeps_the_older_page(audit: iv.Audit, tmp_path: Path, monk
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(iv.InputError, match=r"audit\.html cannot be written: disk full$"):
+    with pytest.raises(iv.InputError, match=r"audit\.html cannot be written: disk full; choose another place$"):
         audit.to_html(path)
     assert path.read_text() == "older page"
     assert os.listdir(tmp_path) == ["audit.html"]

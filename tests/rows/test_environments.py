@@ -269,8 +269,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"X": pd.DataFrame({"seen": pd.date_range("2020", periods=10)})},
         '^column "seen" holds dates: turn',
     ),
-    "no rows": ({"X": np.empty((0, 2)), "y": [], "env": []}, "^X is empty: it has 0 rows and 2 columns"),
-    "no columns": ({"X": np.empty((10, 0))}, "^X is empty: it has 10 rows and 0 columns"),
+    "no rows": (
+        {"X": np.empty((0, 2)), "y": [], "env": []},
+        "^X is empty: it has 0 rows and 2 columns, give some of both$",
+    ),
+    "no columns": ({"X": np.empty((10, 0))}, "^X is empty: it has 10 rows and 0 columns, give some of both$"),
     "no columns in a frame": ({"X": pd.DataFrame(index=range(10))}, "^X is empty"),
     "images": ({"X": np.zeros((10, 4, 4))}, "^X has 3 dimensions: give a table"),
     "no environments": ({"env": None}, "^no environments given: pass env=, one label per row"),

@@ -224,7 +224,10 @@ NOT_NUMBERS: dict[str, tuple[Any, str]] = {
         'column "stay" holds durations: turn it into',
     ),
     "numpy durations": (np.array([[1]], "m8[ns]"), 'column "x0" holds durations'),
-    "rows of several lengths": ([[1.0, 2.0], [3.0]], "X cannot be read as a table: its rows differ in length"),
+    "rows of several lengths": (
+        [[1.0, 2.0], [3.0]],
+        "X cannot be read as a table: its rows differ in length. Give all as many values.",
+    ),
     "images": (np.zeros((2, 3, 3)), r"X has 3 dimensions: give a table of rows x columns \(flatten images first\)"),
     "a number": (3.0, r"^X is a single value \(3\.0\): give a table of rows x columns$"),
 }
@@ -312,7 +315,7 @@ def test_numbers_beside_text_stay_numbers_and_gaps_stay_gaps() -> None:
         (pd.DataFrame({"a": [1], "b": [2]}), r"env has 2 columns \(a, b\): give one of them"),
         (pl.DataFrame({"a": [1], "b": [2]}), r"env has 2 columns \(a, b\): give one of them"),
         (pa.table({"a": [1], "b": [2]}), r"env has 2 columns \(a, b\): give one of them"),
-        ([[1], [1, 2]], "env cannot be read as a table: its rows differ in length"),
+        ([[1], [1, 2]], "env cannot be read as a table: its rows differ in length. Give all as many values."),
     ],
 )
 def test_one_column_is_asked_for(values: Any, message: str) -> None:

@@ -21,6 +21,7 @@ from invariscope.rows.targets import (
 )
 
 N = 24
+ONE_VALUE = "has only one value: there is nothing to predict. Give rows in which it varies."
 
 
 def data_with(y: Any, env: Any = None, weight: Any = None) -> Environments:
@@ -87,7 +88,8 @@ def test_whole_numbers_stay_numbers_on_request() -> None:
 
 
 def test_labels_have_no_regression() -> None:
-    with pytest.raises(InputError, match='target "sex" holds labels, not numbers: regression needs numbers'):
+    sentence = 'target "sex" holds labels, not numbers: give numbers, or leave out task="regression"'
+    with pytest.raises(InputError, match=sentence):
         target_of(data_with(pd.Series(cycled("f", "m"), name="sex")), "regression")
 
 
@@ -96,8 +98,8 @@ def test_labels_have_no_regression() -> None:
     [
         (None, "auto", "no target given: pass y, one value per row"),
         (cycled(0, 1), "guess", 'task "guess" is unknown: use "auto", "regression" or "classification"'),
-        (np.full(N, 3.0), "auto", 'target "target" has only one value: there is nothing to predict'),
-        (np.full(N, 3.0), "classification", 'target "target" has only one value: there is nothing to predict'),
+        (np.full(N, 3.0), "auto", f'target "target" {ONE_VALUE}'),
+        (np.full(N, 3.0), "classification", f'target "target" {ONE_VALUE}'),
         (cycled("a", "b", "c"), "binary", 'target "target" has 3 classes: a binary task needs 2'),
         (cycled(0, 1), "log_loss", 'task "log_loss" is unknown'),
         (cycled(0, 1, 2), "binary", 'target "target" has 3 classes: a binary task needs 2'),
@@ -307,5 +309,6 @@ def test_targets_are_frozen() -> None:
 def test_a_target_that_is_constant_everywhere_is_not_blamed_on_one_environment() -> None:
     data = Environments(np.arange(8.0).reshape(4, 2), np.ones(4), list("abab"), target_name="dose")
     for task in ("auto", "regression", "classification"):
-        with pytest.raises(InputError, match=r'^target "dose" has only one value: there is nothing to predict$'):
+        with pytest.raises(InputError) as refused:
             target_of(data, task)
+        assert str(refused.value) == f'target "dose" {ONE_VALUE}'

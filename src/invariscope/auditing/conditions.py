@@ -48,7 +48,8 @@ def parse(values: Sequence[str], n_boot: int) -> tuple[Condition, ...]:
         asks_for_less = condition.quantity in ("p", "influence-p") and condition.comparison in ("<", "<=")
         if asks_for_less and not NUMERIC[condition.comparison](smallest, condition.limit):
             raise InputError(
-                f"{condition} can never be met: with {n_boot} draws (n_boot) the smallest p is {smallest:.2g}"
+                f"{condition} can never be met: with {n_boot} draws (n_boot) the smallest p is {smallest:.2g}. Raise "
+                "n_boot, or the limit."
             )
     return conditions
 
@@ -61,7 +62,8 @@ def met(condition: Condition, audit: Audit) -> str | None:
         return f"the verdict is {state}" if same == (condition.comparison != "!=") else None
     value, words = _value(condition, audit)
     if not math.isfinite(value):
-        raise InputError(f"{condition} cannot be judged: {words} is not a number here")
+        remedy = "leave the condition out" if audit.settings.n_boot else "raise n_boot from 0"
+        raise InputError(f"{condition} cannot be judged: {words} is not a number here; {remedy}")
     return f"{words} is {value:.4g}" if NUMERIC[condition.comparison](value, condition.limit) else None
 
 

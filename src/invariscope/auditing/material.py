@@ -225,10 +225,10 @@ def _classes_beyond_the_rows(data: Environments, split_model: Split) -> tuple[An
     if len(unknown) > 20:
         return None  # numbers, not classes: refused as such
     if unknown:
-        remedy = "" if split_model.network is None else "; to name a network's outputs: iv.split(model, classes=[...])"
+        named = "" if split_model.network is None else ", or name its outputs: iv.split(model, classes=[...])"
         raise InputError(
             f'target "{data.target_name}" has class "{unknown[0]}", which the model does not know: it was fitted on '
-            f"{', '.join(map(str, split_model.classes))}{remedy}"
+            f"{', '.join(map(str, split_model.classes))}. Leave out its rows, or write it like one of these{named}."
         )
     return split_model.classes if len(labels) < len(split_model.classes) else None
 

@@ -35,7 +35,7 @@ class Commands(click.Group):
         except OSError as error:
             if error.filename is not None or isinstance(error, BrokenPipeError):
                 raise
-            complain(InputError(f"standard output cannot be written: {error.strerror or error}"))
+            complain(InputError(f"standard output cannot be written: {error.strerror or error}; send it elsewhere"))
             _close_standard_output()
             ctx.exit(BAD_INPUT)
 

@@ -71,7 +71,7 @@ class Environments:
         matrix, own_columns = matrix_of(X)
         n = len(matrix)
         if n == 0 or matrix.shape[1] == 0:
-            raise InputError(f"X is empty: it has {n} rows and {matrix.shape[1]} columns")
+            raise InputError(f"X is empty: it has {n} rows and {matrix.shape[1]} columns, give some of both")
         env_values, own_env_name = column_of_labels(env, "env")
         self.env_name = env_name or own_env_name or "environment"
         self.target_name = target_name or "target"

@@ -55,7 +55,10 @@ def encoded_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | N
     if labels is None:
         return codes, None
     if len(labels) < 2:
-        raise InputError(f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict')
+        raise InputError(
+            f'target "{name}" has only one value ("{labels[0]}"): there is nothing to predict. Give rows in which it '
+            "varies."
+        )
     refuse_too_many_labels(labels, len(values), name)
     return codes, labels
 
@@ -65,7 +68,7 @@ def refuse_too_many_labels(labels: Sequence[Any], rows: int, name: str, most: in
     if len(labels) > max(most, rows // 10):
         raise InputError(
             f'target "{name}" has {len(labels)} different labels in {rows} rows: '
-            "if it holds numbers or dates, convert it to numbers first"
+            "if it holds numbers or dates, convert it to numbers first; else merge those that are rare"
         )
 
 

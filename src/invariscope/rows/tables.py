@@ -150,7 +150,9 @@ def array_of(values: Any, what: str, *, table: bool) -> Array:
     except InputError:  # an object that says itself why it is no table
         raise
     except ValueError as error:
-        raise InputError(f"{what} cannot be read as a table: its rows differ in length") from error
+        raise InputError(
+            f"{what} cannot be read as a table: its rows differ in length. Give all as many values."
+        ) from error
     return _blanked(array, np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else array
 
 

@@ -95,7 +95,7 @@ def target_in(
     if values.ndim > 1 or (labels is None and _are_numbers(values, task, outputs, classes, name)):
         return _numbers(values, task, outputs, name)
     if task == "regression":
-        raise InputError(f'target "{name}" holds labels, not numbers: regression needs numbers')
+        raise InputError(f'target "{name}" holds labels, not numbers: give numbers, or leave out task="regression"')
     codes, order = _coded(values, labels, outputs, classes, name)
     if task == "binary" and len(order) != 2:
         raise InputError(
@@ -173,7 +173,7 @@ def refuse_unfit_for_own_heads(data: Environments, target: Target) -> None:
 def _refuse_constant_numbers(data: Environments, values: Floats) -> None:
     low, high = np.minimum.reduceat(values, data.offsets[:-1]), np.maximum.reduceat(values, data.offsets[:-1])
     if low.min() == high.max():
-        raise InputError(f"{_one_value(data.target_name)}. Give rows in which it varies.")
+        raise _one_value(data.target_name)
     if np.any(low == high):
         label = data.labels[int(np.argmax(low == high))]
         raise InputError(
@@ -184,7 +184,7 @@ def _refuse_constant_numbers(data: Environments, values: Floats) -> None:
 
 
 def _one_value(name: str) -> InputError:
-    return InputError(f'target "{name}" has only one value: there is nothing to predict')
+    return InputError(f'target "{name}" has only one value: there is nothing to predict. Give rows in which it varies.')
 
 
 def _are_numbers(values: Floats, task: str, outputs: int | None, classes: Sequence[Any] | None, name: str) -> bool:
@@ -215,7 +215,10 @@ def _distinct(values: Floats) -> Floats:
 def _numbers(values: Array, task: str, outputs: int | None, name: str) -> Target:
     columns = values.shape[1] if values.ndim > 1 else 1
     if task not in ("auto", "regression"):
-        raise InputError(f'target "{name}" has {columns} columns: several numbers per row are a regression')
+        raise InputError(
+            f'target "{name}" has {columns} columns: several numbers per row are a regression. Leave task out, or give '
+            "one column of classes."
+        )
     if outputs not in (None, columns) and task == "regression" and values.ndim == 1:
         raise InputError(
             f'task "regression" was asked for, but the model gives {outputs} numbers per row, which tell classes '
@@ -224,7 +227,7 @@ def _numbers(values: Array, task: str, outputs: int | None, name: str) -> Target
     if outputs not in (None, columns):
         raise InputError(
             f'the model has {outputs} outputs but target "{name}" has {columns} column{"s" * (columns > 1)}: '
-            "numbers need as many of one as of the other"
+            "give as many of one as of the other"
         )
     refuse_out_of_range(float(np.abs(values).max()), f'target "{name}"')
     return Target("regression", values.astype(np.float64, copy=False))
@@ -238,9 +241,9 @@ def _coded(
     codes, labels = _sorted_numbers(values) if labels is None else (values, labels)
     if codes is not values and count is None and classes is None and len(labels) > _most_classes(labels, len(values)):
         raise InputError(
-            f'target "{name}" has {len(labels)} different numbers: too many to be classes. If the model '
-            "is a classifier, this is not its target; if these numbers are continuous, it takes a regression: say "
-            'task="regression", or train an InvariantRegressor.'
+            f'target "{name}" has {len(labels)} different numbers: too many to be classes. A classifier takes '
+            'the target it was fitted on; continuous numbers take task="regression", with a model of numbers if one is '
+            "given, or an InvariantRegressor."
         )
     if classes is not None:
         order = tuple(classes)
@@ -251,7 +254,10 @@ def _coded(
     unknown = [label for label in labels if label not in order]
     if unknown:
         known = ", ".join(map(str, order))
-        raise InputError(f'target "{name}" has the label "{unknown[0]}", which is not among classes ({known})')
+        raise InputError(
+            f'target "{name}" has the label "{unknown[0]}", which is not among classes ({known}): name it there, or '
+            "leave out its rows"
+        )
     places = np.array([order.index(label) for label in labels], dtype=np.float64)
     return (codes if order == labels else places[codes.astype(np.intp)]), order
 

@@ -73,7 +73,9 @@ def _started() -> Process:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
         )
     except OSError as error:
-        raise InputError(f"charts cannot be drawn: no process could be started for it ({error.strerror})") from error
+        raise InputError(
+            f"charts cannot be drawn: no process could be started for it ({error.strerror}); do without the page"
+        ) from error
     _tell(process, [path for path in sys.path if isinstance(path, str)])
     return process
 
