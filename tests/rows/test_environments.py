@@ -409,7 +409,7 @@ def test_finite_columns_whose_sum_overflows_are_not_called_infinite() -> None:
 def test_an_environment_with_too_few_rows_for_its_own_head(y: Any, seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(21, 3))
     env = pd.Series(["Basel"] * 13 + ["Chur"] * 8, name="hospital")
-    with pytest.raises(InputError, match=r'hospital "Chur" has 8 rows.* on 3 columns needs at least 9\. Drop'):
+    with pytest.raises(InputError, match=r'hospital "Chur" has 8 rows.* on 3 columns needs at least 9\. Add rows to it, or use fewer columns'):
         regret(X, y, env)
     with pytest.raises(InputError, match=r'hospital "Basel" has 6 rows'):
         regret(X, y, env, weight=np.r_[np.full(13, 6 / 13), np.full(8, 2.0)])
