@@ -29,6 +29,9 @@ from invariscope.models import split
 from invariscope.models.files import load_model
 
 
+AGAIN = r"save the fitted model again, with skops\.io\.dump$"
+
+
 @pytest.fixture
 def rows(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(60, 3))
@@ -203,7 +206,7 @@ np.lib.format.write_array_header_1_0(ENDLESS, {"descr": "<f8", "fortran_order": 
 def test_damaged_descriptions(schema: bytes, words: str, stored: Path) -> None:
     with pytest.raises(
         InputError,
-        match=rf"line\.skops: not a readable \.skops file \(({words}): [^\n]*\): save the fitted model again, with skops.io.dump$",
+        match=rf"line\.skops: not a readable \.skops file \(({words}): [^\n]*\): {AGAIN}",
     ):
         load_model(rewritten(stored, {"schema.json": schema}))
 
@@ -214,13 +217,13 @@ def test_cut_off_archives_and_arrays_that_lie(stored: Path) -> None:
     rewritten(stored, dict.fromkeys(arrays, ENDLESS.getvalue()))
     with pytest.raises(
         InputError,
-        match=r"not a readable \.skops file \(MemoryError: Unable to allocate [^\n]*\): save the fitted model again, with skops.io.dump$",
+        match=rf"not a readable \.skops file \(MemoryError: Unable to allocate [^\n]*\): {AGAIN}",
     ):
         load_model(stored)
     stored.write_bytes(stored.read_bytes()[:-100])
     with pytest.raises(
         InputError,
-        match=r"not a readable \.skops file \(BadZipFile: File is not a zip file\): save the fitted model again, with skops.io.dump$",
+        match=rf"not a readable \.skops file \(BadZipFile: File is not a zip file\): {AGAIN}",
     ):
         load_model(stored)
 

@@ -273,10 +273,8 @@ def _checked_input(model: Any, X: Any) -> Any:
     if expected is not None and names is not None and names != tuple(expected):
         odd = [name for name in names if name not in expected] or [name for name in expected if name not in names]
         which = f"differs in {', '.join(map(str, odd))}" if odd else "has them in another order"
-        raise InputError(
-            f"{type(model).__name__} was fitted on the columns {', '.join(expected)}; X {which}: give these, in "
-            "this order"
-        )
+        fitted = f"{type(model).__name__} was fitted on the columns {', '.join(expected)}"
+        raise InputError(f"{fitted}; X {which}: give these, in this order")
     width = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else None
     wanted = getattr(model, "n_features_in_", width)
     if width is not None and width != wanted:
