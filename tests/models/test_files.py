@@ -28,7 +28,6 @@ from invariscope.errors import InputError
 from invariscope.models import split
 from invariscope.models.files import load_model
 
-
 AGAIN = r"save the fitted model again, with skops\.io\.dump$"
 
 
