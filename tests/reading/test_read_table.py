@@ -230,6 +230,11 @@ def test_tables_in_memory_that_cannot_be_used(table: object, sentence: str) -> N
             "Größe,b\n2,1\n".encode("latin-1"),
             r"t\.csv: the names of its columns are not encoded in UTF-8: save",
         ),
+        (
+            "t.csv",
+            "b,Größe\n2,1\n".encode("latin-1"),
+            r"t\.csv: the names of its columns are not encoded in UTF-8: save",
+        ),
         ("t.csv", b"a,b,a,a\n1,2,3,4\n", r't\.csv has 3 columns called "a": rename all but one$'),
         ("t.parquet", b"a,b\n1,2\n", r"t\.parquet cannot be read as Parquet: "),
         ("t.feather", b"a,b\n1,2\n", r"t\.feather cannot be read as Arrow: "),
