@@ -411,7 +411,10 @@ def test_features_keep_their_order_and_may_be_repeated(run: Run, hospitals: pd.D
             ["--drop", "age,cholesterol,score,risk,ill,sex"],
             'h.csv has no feature besides "days in bed" and "hospital".',
         ),
-        (["--weight", "sex"], 'column "sex" (--weight) does not hold numbers: weights count rows'),
+        (
+            ["--weight", "sex"],
+            'column "sex" (--weight) does not hold numbers: weights count rows, name a column of numbers',
+        ),
         (["--prediction", "score", "--model", "m.skops"], "--model and --prediction are two ways to give one model"),
         (["--prediction", "sex"], 'column "sex" (--prediction) does not hold numbers'),
         (["--prediction", "nope"], 'column "nope" (--prediction) is not in h.csv'),
@@ -660,7 +663,7 @@ def test_one_column_of_predictions_is_numbers_where_the_classes_would_be_three(
         (
             "score",
             "ill",
-            'for target "ill" with the classes no, yes it must hold the probability of "yes", from 0 to 1',
+            'for target "ill" with the classes no, yes give the probability of "yes", from 0 to 1',
         ),
         ("holes", "ill", 'column "holes" has 1 missing value, and it is not one that can be filled in'),
         ("risk", "grade", '--prediction is one column, but target "grade" has 3 classes (a, b, c)'),
@@ -815,7 +818,10 @@ def test_a_model_reads_its_columns_as_they_are_without_gaps(how: str, run: Run, 
             "--missing indicator adds columns to those the --model was fitted on: choose drop-rows",
         ),
         ("--missing drop-columns", "--missing drop-columns takes columns from those the --model was fitted on"),
-        ("--categories age", "--categories is for columns that are audited themselves: a --model encodes its own"),
+        (
+            "--categories age",
+            "--categories is for columns that are audited themselves: a --model encodes its own, leave it out",
+        ),
     ],
 )
 def test_a_model_wants_the_columns_it_was_fitted_on(

@@ -53,7 +53,11 @@ def test_probabilities_of_16_bits_are_summed_as_they_were_rounded(dtype: torch.d
         ([0.1, 0.2], {"rows": 3}, "X has 3 rows but predictions has 2"),
         ([[0.5, 0.5]], {"classes": ("a", "b", "c"), "target_name": "dose"}, 'target "dose" has 3 classes: .* a, b, c'),
         ([0.5], {"task": "classification", "classes": ("a", "b", "c")}, "have 1 columns, but there are 3 classes"),
-        ([[0.5, 0.5]], {"classes": ("a",), "columns": ("a", "b")}, "predicts 2 classes but the rows hold 1"),
+        (
+            [[0.5, 0.5]],
+            {"classes": ("a",), "columns": ("a", "b")},
+            r"predicts 2 classes \(a, b\), and 1 are asked for \(a\): give a model that was fitted on these$",
+        ),
         ([[0.5, 0.4]], {}, r"1 rows do not sum to 1 \(sums range from 0.9 to 0.9\)"),
     ],
 )

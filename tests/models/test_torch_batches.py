@@ -111,7 +111,7 @@ def test_of_several_parts_behind_the_target_one_is_the_environment(rows: Any) ->
             "the third part of a batch has 3 columns, and env_column=5 is none of them: env_column=0 or 1 or 2 says "
             "which is the environment",
         ),
-        (2, 0, r"env_column=0, but the batches end with x and y: nothing behind them holds it"),
+        (2, 0, r"env_column=0, but the batches end with x and y: pass env, one label per row"),
         (4, None, r"the batches have 2 parts behind \(x, y\): env_column=0 or 1 says which is the environment"),
     ],
 )
@@ -272,7 +272,10 @@ def test_batches_that_differ_in_their_entries() -> None:
         more = {"b": torch.ones(2)} if items[0] else {}
         return {"a": torch.ones(2), "c": torch.ones(2), "y": torch.ones(2), "env": torch.ones(2), **more}
 
-    with pytest.raises(InputError, match=r"batches do not fit each other: only some of them hold a and c$"):
+    with pytest.raises(
+        InputError,
+        match=r"batches do not fit each other: only some of them hold a and c, give all of them the same entries$",
+    ):
         in_memory(DataLoader(range(4), 2, collate_fn=uneven))
     with pytest.raises(
         InputError, match=r'inputs differ in their numbers of rows \("a" 2, "b" 3\): they must be about'

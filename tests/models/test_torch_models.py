@@ -326,8 +326,8 @@ def test_another_method_is_a_function_of_tensors(X: Any) -> None:
         (
             "predict_step",
             {},
-            r"Lit.predict_step cannot use rows of shape \(3,\): Lit.predict_step\(\) missing 1 required positional "
-            "argument: 'batch_idx'",
+            r"Lit.predict_step cannot use rows of shape \(3,\): give rows such as it was trained on "
+            r"\(Lit.predict_step\(\) missing 1 required positional argument: 'batch_idx'\)",
         ),
         (
             "predict_proba",

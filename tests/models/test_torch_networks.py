@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from invariscope.errors import InputError
-from invariscope.models.torch_networks import HiddenLayers, convnet, halves_of, image_shape, linear, mlp, widths_of
+from invariscope.models.torch_networks import HiddenLayers, convnet, halves_of, linear, mlp, widths_of
 
 
 def test_the_network_of_table_8() -> None:
@@ -107,9 +107,3 @@ def test_refuses_what_has_no_halves(wrong: object) -> None:
 def test_refuses_layers_that_make_no_sense(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         mlp(3, 1, **wrong)  # type: ignore[arg-type]
-
-
-def test_image_shapes() -> None:
-    assert image_shape(2 * 14 * 14, 2) == (2, 14, 14)
-    with pytest.raises(InputError, match="no square image"):
-        image_shape(2 * 14 * 14, 3)

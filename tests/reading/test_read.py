@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -380,3 +381,16 @@ def test_row_numbers_that_came_with_an_arrow_table_are_no_feature(patients: pd.D
     table = pa.table(shuffled)
     assert "__index_level_0__" in table.column_names
     assert read(table, target="ill", env="hospital").columns == read(shuffled, target="ill", env="hospital").columns
+
+
+def test_a_text_among_dates_of_another_form_than_iso_is_named_and_counted_alone() -> None:
+    days = [*pd.date_range("2024-01-01", periods=39, freq="10D").strftime("%d.%m.%Y"), "soon"]
+    table = pd.DataFrame({"ill": [0.0, 1.0] * 20, "age": range(40), "day": days})
+    message = (
+        'column "day" holds "soon", which is no date of the form 2024-05-31 (in 1 of 40 rows): write all dates that '
+        'way, or leave these rows out with na="soon" and missing="drop-rows"'
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        iv.read(table, target="ill", env="day", env_bins="year")
+    data = iv.read(table, target="ill", env="day", env_bins="year", na="soon", missing="drop-rows")
+    assert len(data) == 39

@@ -214,10 +214,10 @@ def test_tables_in_memory_that_cannot_be_used(table: object, sentence: str) -> N
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("t.csv", b"", r"t\.csv is empty$"),
-        ("t.csv", b"\n\n", r"t\.csv is empty$"),
-        ("t.parquet", b"", r"t\.parquet is empty$"),
-        ("t.csv", b"a,b\n", r"t\.csv has no rows: there is nothing below the names of its 2 columns$"),
+        ("t.csv", b"", r"t\.csv is empty: write the table to it, or name another file$"),
+        ("t.csv", b"\n\n", r"t\.csv is empty: write the table to it, or name another file$"),
+        ("t.parquet", b"", r"t\.parquet is empty: write the table to it, or name another file$"),
+        ("t.csv", b"a,b\n", r"t\.csv has no rows: write some below the names of its 2 columns$"),
         (
             "t.csv",
             b"a,b\n1,2,3\n",
@@ -228,6 +228,11 @@ def test_tables_in_memory_that_cannot_be_used(table: object, sentence: str) -> N
         (
             "t.csv",
             "Größe,b\n2,1\n".encode("latin-1"),
+            r"t\.csv: the names of its columns are not encoded in UTF-8: save",
+        ),
+        (
+            "t.csv",
+            "b,Größe\n2,1\n".encode("latin-1"),
             r"t\.csv: the names of its columns are not encoded in UTF-8: save",
         ),
         ("t.csv", b"a,b,a,a\n1,2,3,4\n", r't\.csv has 3 columns called "a": rename all but one$'),

@@ -77,7 +77,9 @@ def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequenc
     if suffix not in endings:
         raise InputError(f'{path}: a model file ends in {", ".join(endings)}, not "{suffix}"')
     if not path.is_file():
-        raise InputError(f"{path}: there is no such {'file: it is a folder' if path.is_dir() else 'file'}")
+        raise InputError(
+            f"{path}: there is no such {'file: it is a folder, name a file in it' if path.is_dir() else 'file'}"
+        )
     if suffix == ".skops":
         return _load_skops(path, trusted)
     if suffix in READERS:
@@ -102,7 +104,10 @@ def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
         unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in accepted]
         model = None if unknown else skops.io.loads(data, trusted=accepted)
     except Exception as error:  # a damaged file can fail anywhere in the reader
-        raise InputError(f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)})") from error
+        raise InputError(
+            f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)}): save the fitted model "
+            "again, with skops.io.dump"
+        ) from error
     try:
         unknown = unknown or unchecked_parts(model, trusted)
     except TamperedError as error:
@@ -138,7 +143,10 @@ def _load_pickle(path: Path) -> Any:
     try:
         return joblib.load(path)  # reads plain pickles, too
     except Exception as error:  # unpickling can raise anything: a missing package, a renamed class, a cut-off file
-        raise InputError(f"{path}: cannot be unpickled ({type(error).__name__}: {_line(error)})") from error
+        raise InputError(
+            f"{path}: cannot be unpickled ({type(error).__name__}: {_line(error)}): install what it needs, or save the "
+            "fitted model again"
+        ) from error
 
 
 def _line(error: Exception) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from invariscope import wording
 from invariscope.errors import InputError
 from invariscope.models.inputs import holds_torch
 from invariscope.rows.arrays import Array, Floats
@@ -163,9 +164,14 @@ def _refuse_other_classes(
     width: int, classes: Sequence[Any] | None, columns: Sequence[Any] | None, target_name: str | None
 ) -> None:
     """As many columns as classes; of two classes one column will do."""
+
+    def shown(labels: Sequence[Any]) -> str:
+        return wording.short(", ".join(map(str, labels)))
+
     if classes is not None and columns is not None and len(columns) != len(classes):
         raise InputError(
-            f"the model predicts {len(columns)} classes but the rows hold {len(classes)}: audit rows with all of them"
+            f"the model predicts {len(columns)} classes ({shown(columns)}), and {len(classes)} are asked for "
+            f"({shown(classes)}): give a model that was fitted on these"
         )
     if classes is not None and width != len(classes) and (width, len(classes)) != (1, 2):
         whose = "there are" if target_name is None else f'target "{target_name}" has'

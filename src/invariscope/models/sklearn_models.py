@@ -273,7 +273,8 @@ def _checked_input(model: Any, X: Any) -> Any:
     if expected is not None and names is not None and names != tuple(expected):
         odd = [name for name in names if name not in expected] or [name for name in expected if name not in names]
         which = f"differs in {', '.join(map(str, odd))}" if odd else "has them in another order"
-        raise InputError(f"{type(model).__name__} was fitted on the columns {', '.join(expected)}; X {which}")
+        fitted = f"{type(model).__name__} was fitted on the columns {', '.join(expected)}"
+        raise InputError(f"{fitted}; X {which}: give these, in this order")
     width = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else None
     wanted = getattr(model, "n_features_in_", width)
     if width is not None and width != wanted:
@@ -319,10 +320,9 @@ def _applied(model: Any, method: str, *X: Any) -> Any:
         if type(error).__name__ == "NotFittedError":
             raise InputError(f"{NOT_FITTED} ({kind})") from error
         if X and isinstance(error, TypeError | ValueError):
-            raise InputError(f"{kind}.{method} cannot use X: {' '.join(str(error).split())}") from error
-        raise InputError(
-            f"{kind}.{method} fails ({_line(error)}): the model is not whole, or was not made for such rows"
-        ) from error
+            said = " ".join(str(error).split()).rstrip(".")
+            raise InputError(f"{kind}.{method} cannot use X: {said}. Give rows like those it was fitted on") from error
+        raise InputError(f"{kind}.{method} fails ({_line(error)}): fit the model again, on rows like these") from error
 
 
 def _line(error: Exception) -> str:

@@ -152,7 +152,7 @@ class Split:
         if self.head is not None and matrix.shape[1] != self.head.n_features:
             raise InputError(
                 f"represent gives {matrix.shape[1]} columns, but the head reads {self.head.n_features}: "
-                "they are not halves of one model"
+                "give both halves of one model"
             )
         return matrix, None
 

@@ -46,7 +46,7 @@ def parts_of(batch: Any, target: str | None = None, env_column: Column = None) -
         x = NamedInputs.of(dict(_numeric(x)))
     elif isinstance(x, np.ndarray):
         x = torch.from_numpy(np.array(x))
-    elif not isinstance(x, Tensor):
+    if not isinstance(x, NamedInputs) and (not isinstance(x, Tensor) or x.ndim == 0):
         raise _unreadable(batch)
     y = batch[1] if len(batch) > 1 else None
     if isinstance(y, Mapping):
@@ -81,7 +81,7 @@ def environment_in(batch: Batch, column: Column = None, fields: Sequence[str] = 
     if not rest:
         if column is None:
             return None, None
-        raise InputError(f"env_column={column!r}, but the batches end with x and y: nothing behind them holds it")
+        raise InputError(f"env_column={column!r}, but the batches end with x and y: pass env, one label per row")
     if len(rest) > 1:
         return _pick(dict(enumerate(rest)), f"the batches have {len(rest)} parts behind (x, y)", column)
     return _column_of(rest[0], "the third part of a batch", column, fields, len(batch.x))

@@ -315,7 +315,7 @@ def _classes(given: Sequence[Any] | None, task: str | None, outputs: int | None)
 
 def _refuse_link(task: str | None, link: str, outputs: int | None) -> None:
     if link and task == "regression":
-        raise InputError(f"the network ends with a {link}, which is for classes: a regression cannot be read from it")
+        raise InputError(f"the network ends with a {link}, which is for classes: take it off to predict numbers")
     if link == "sigmoid" and (outputs or 1) > 1:
         raise InputError(f"the network gives {outputs} sigmoids, so {outputs} targets: audit one target at a time")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -239,11 +238,3 @@ def in_use(network: nn.Module) -> Iterator[None]:
     """The network as it predicts: no gradients, no dropout; afterwards every layer is in the mode it was in."""
     with as_it_predicts(network), torch.no_grad():
         yield
-
-
-def image_shape(columns: int, channels: int) -> tuple[int, int, int]:
-    """(channels, side, side) of square images whose rows have so many columns."""
-    side = math.isqrt(columns // channels) if channels > 0 else 0
-    if channels < 1 or channels * side * side != columns:
-        raise InputError(f"{columns} columns are no square image of {channels} channels: give shape=(channels, h, w)")
-    return channels, side, side

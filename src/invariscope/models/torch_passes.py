@@ -79,7 +79,10 @@ class Logits(nn.Module):
         """Scores (logits, but for a link at the layer's end), features, and what the module itself predicts."""
         output, calls = self.watched([self.layer], inputs)
         if not calls[self.layer]:
-            raise InputError(f'layer "{self.layer}" is not used when {type(self.module).__name__} predicts')
+            raise InputError(
+                f'layer "{self.layer}" is not used when {type(self.module).__name__} predicts: name another, '
+                "iv.split(model, layer=...)"
+            )
         (given, result), *others = calls[self.layer]
         if others and not self.final:
             raise InputError(f'layer "{self.layer}" is used {len(others) + 1} times in one pass: name one used once')
@@ -201,7 +204,7 @@ class Passes:
         kind = f"{type(self.network.module).__name__}{'.' if method else ''}{method}"
         if not isinstance(inputs, NamedInputs):
             where = f"rows of shape {tuple(inputs.shape[1:])}{_first_layer(self.network.module, inputs)}"
-            return InputError(f"{kind} cannot use {where}: {said}")
+            return InputError(f"{kind} cannot use {where}: give rows such as it was trained on ({said})")
         return InputError(
             f'{kind} cannot use rows of {inputs}: iv.split(model, inputs="{next(iter(inputs.parts))}") hands it that '
             f"one, a list of names several ({type(error).__name__}: {short(said, LONGEST)})"
@@ -228,7 +231,8 @@ class Passes:
         kind = type(self.network.module).__name__
         if broken == 0:
             raise InputError(
-                f"{kind} computes missing or infinite numbers from rows that hold none: did its training diverge?"
+                f"{kind} computes missing or infinite numbers from rows that hold none: if its training diverged, "
+                "train it again with a smaller learning rate"
             )
         if named or parts[0].ndim > 2:
             raise InputError(f"X has missing or infinite values in {broken} of {len(inputs)} rows: mend or drop them")

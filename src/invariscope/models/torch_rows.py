@@ -24,7 +24,7 @@ from torch.utils.data import (
 from invariscope.errors import InputError
 from invariscope.models.inputs import NamedInputs, listed, no_loader
 from invariscope.models.outputs import as_array, own_names
-from invariscope.models.torch_batches import BATCHES, Batch, Column, environment_in, no_target, parts_of
+from invariscope.models.torch_batches import Batch, Column, environment_in, no_target, parts_of
 from invariscope.rows.arrays import Array
 from invariscope.rows.tables import matrix_of, plain
 from invariscope.rows.targets import label_array
@@ -173,8 +173,10 @@ def batches_of_loader(
 
 
 def _refuse_other_count(values: Any, what: str, rows: int) -> None:
-    if values is not None and np.ndim(values) != 0 and len(values) != rows:
-        raise InputError(f"the loader gives {len(values)} {what} for {rows} rows: {BATCHES} is read")
+    if values is None or (np.ndim(values) > 0 and len(values) == rows):
+        return
+    given = f"{len(values)} {what}" if np.ndim(values) > 0 else f"a single {what[:-1]}"
+    raise InputError(f"the loader gives {given} for {rows} rows: give one per row, as in (x, y) or (x, y, env)")
 
 
 @contextmanager
@@ -251,13 +253,19 @@ def _joined(parts: Sequence[Any]) -> Any:
         )
     try:
         return np.concatenate(arrays)
-    except ValueError as error:
-        raise InputError(f"the loader's batches do not fit each other: {error}") from error
+    except TypeError as error:  # dates among numbers
+        types = " and ".join(dict.fromkeys(str(array.dtype) for array in arrays))
+        raise InputError(
+            f"the loader's batches do not fit each other: they hold {types}; give all of them one type"
+        ) from error
 
 
 def _same_parts(rows: Any, first: NamedInputs) -> Mapping[str, Any]:
     if not isinstance(rows, NamedInputs) or rows.parts.keys() != first.parts.keys():
-        raise InputError(f"the loader's batches do not fit each other: only some of them hold {listed(first.parts)}")
+        raise InputError(
+            f"the loader's batches do not fit each other: only some of them hold {listed(first.parts)}, "
+            "give all of them the same entries"
+        )
     return rows.parts
 
 

@@ -106,7 +106,7 @@ def write_indicators(column: pd.Series, levels: Sequence[Any], out: Floats) -> N
     if (positions < 0).any():
         stranger = present[int(np.argmax(positions < 0))]
         raise InputError(
-            f'column "{column.name}" holds "{stranger}", which is not among the {len(levels)} levels given'
+            f'column "{column.name}" holds "{stranger}", which is not among the {len(levels)} levels given: add it'
         )
     out[positions[codes], np.arange(len(column))] = 1.0
 

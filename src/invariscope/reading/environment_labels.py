@@ -293,7 +293,7 @@ def without_environments(
     given = [drop] if isinstance(drop, str) or not isinstance(drop, Sequence | np.ndarray | pd.Index) else list(drop)
     wanted = named_environments([level_name(label) for label in given], labels, env.name, "drop_env", spell)
     if len(wanted) == len(labels):
-        raise InputError(f"{spell('drop_env')} names every {env.name}: there would be no row left")
+        raise InputError(f"{spell('drop_env')} names every {env.name}: there would be no row left, name fewer")
     keep = np.ones(len(env), dtype=bool)
     counts = []
     for label in wanted:

@@ -123,7 +123,9 @@ def refuse_absent(table: NamedTable, fitted: Sequence[str], there: Collection[st
     """Name the columns of the fit that are not there."""
     absent = [name for name in fitted if name not in there]
     if absent:
-        raise InputError(f"{model_name} was fitted on columns that {table.name} lacks: {some(absent)}")
+        raise InputError(
+            f"{model_name} was fitted on columns that {table.name} lacks: {some(absent)}. Give a table with all of them"
+        )
 
 
 def _levels(origins: Iterable[Origin]) -> dict[str, list[str]]:

@@ -78,7 +78,8 @@ def fill(
                 f"or left out: pass {spell('missing', 'drop-rows')}"
             )
         if useless.all():
-            raise InputError(f"every row lacks {' or '.join(map(str, lacking.index))}: there would be no row left")
+            which = " or ".join(map(str, lacking.index))
+            raise InputError(f"every row lacks {which}: there would be no row left, name another column")
         which = " or ".join(f"{name} ({count:,})" for name, count in lacking.items())
         notes = (f"Left out {useless.sum():,} of {len(frame):,} rows that lack {which}.",)
         frame, gaps = frame[~useless], gaps[~useless]

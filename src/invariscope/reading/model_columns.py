@@ -10,6 +10,7 @@ from typing import Any
 from invariscope.errors import InputError
 from invariscope.models.splits import Split, SplitsItself
 from invariscope.reading.dataset import Dataset
+from invariscope.reading.encoding import Origin
 from invariscope.reading.fitted_columns import FittedColumns, candidates, refuse_absent
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
@@ -99,7 +100,7 @@ def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto"
     if low < 0 or high > 1:
         raise InputError(
             f'column "{name}" ({option}) runs from {low:g} to {high:g}: for target "{data.target_name}" with the '
-            f'classes {labels} it must hold the probability of "{target.classes[1]}", from 0 to 1'
+            f'classes {labels} give the probability of "{target.classes[1]}", from 0 to 1'
         )
     return Split(predict=predictions, task="classification", classes=target.classes, name=words)
 
@@ -110,7 +111,9 @@ def _tidy_as_fitted(
 ) -> Dataset:
     """The table as `invariscope.read` made that of the fit ("workclass=Private")."""
     spell, readable = options.spell, {*names, *options.roles}
-    excluded = [name for name in fitted if name in table.frame.columns and name not in readable]
+    read = {name: [Origin(name)] if name in table.frame.columns else [] for name in fitted}
+    read |= candidates(fitted, table.frame.columns)
+    excluded = [given[0].column for given in read.values() if given and readable.isdisjoint(o.column for o in given)]
     if excluded:
         add, take_out = f"name it in {spell('features')} as well", f"take it out of {spell('drop')}"
         raise InputError(f'{model_name} reads column "{excluded[0]}": {add if options.features else take_out}')
@@ -133,7 +136,9 @@ def _refuse_changes(options: ReadOptions) -> None:
     spell = options.spell
     model = spell("model") if spell.shell else "model"
     if options.categories:
-        raise InputError(f"{spell('categories')} is for columns that are audited themselves: a {model} encodes its own")
+        raise InputError(
+            f"{spell('categories')} is for columns that are audited themselves: a {model} encodes its own, leave it out"
+        )
     if options.missing in ("indicator", "drop-columns"):
         what = "adds columns to" if options.missing == "indicator" else "takes columns from"
         raise InputError(

@@ -111,7 +111,8 @@ def read_with(
         tidied = tidy_for_model(table, options, names, model, model_name)
     if not tidied.columns and options.prediction is None:
         besides = " and ".join(f'"{name}"' for name in options.roles)
-        raise InputError(f"{table.name} has no feature besides {besides}. {' '.join(tidied.notes)}".strip())
+        said = " ".join([*tidied.notes, "Give it a column of numbers or categories."])
+        raise InputError(f"{table.name} has no feature besides {besides}. {said}")
     is_file = isinstance(source, str | os.PathLike)
     return replace(tidied, source=str(source) if is_file else f"a {type(source).__module__.split('.')[0]} table")
 
@@ -121,7 +122,7 @@ def _refuse_kinds(table: NamedTable, options: ReadOptions) -> None:
     from invariscope.reading.read_table import kind_of
 
     meanings = {
-        "weight": "weights count rows",
+        "weight": "weights count rows, name a column of numbers",
         "prediction": "give the predicted value, or for two classes the probability of the second",
     }
     for name, option in options.roles.items():

@@ -6,7 +6,6 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute, csv
@@ -45,9 +44,7 @@ def read_csv(source: FileBytes, *, missing: Sequence[str]) -> pa.Table:
     separator = max(SEPARATORS, key=outside_quotes.count)
     whole_lines = text if len(beginning) < BEGINNING else text[: text.rfind("\n") + 1]
     table = _read(source, separator, *_types(whole_lines, separator, missing), missing)
-    stripped = [name.strip() for field in table.schema if (name := _name(field)) is not None]
-    if len(stripped) < table.num_columns:
-        raise InputError(f"{source.path}: the names of its columns are not encoded in UTF-8: save the file as UTF-8")
+    stripped = [name.strip() for name in table.column_names]
     if len(set(stripped)) == len(stripped):  # as in "age, sex": nobody types the blank
         table = table.rename_columns(stripped)
     for position, field in enumerate(table.schema):
@@ -86,6 +83,7 @@ def _read(
                 refuse_uneven_line(source, separator)
                 raise
         else:
+            _refuse_names(table, source)
             refuse_open_quote(table, source, separator)
             return table
 
@@ -138,8 +136,11 @@ def _are_row_numbers(table: pa.Table, position: int) -> bool:
     return bool(values[0] in (0, 1) and (values[1:] - values[:-1] == 1).all())
 
 
-def _name(field: Any) -> str | None:
+def _refuse_names(table: pa.Table, source: FileBytes) -> None:
+    """Names that are no text; before anything asks for one."""
     try:
-        return str(field.name)
-    except UnicodeDecodeError:
-        return None
+        _ = table.column_names
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source.path}: the names of its columns are not encoded in UTF-8: save the file as UTF-8"
+        ) from error

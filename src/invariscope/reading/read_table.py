@@ -74,7 +74,9 @@ def frame_of(table: Any) -> pd.DataFrame:
         if len(twice):
             raise InputError(f'the table has several columns called "{twice[0]}": rename all but one')
         if frame.empty:
-            raise InputError(f"the table has {len(frame)} rows and {frame.shape[1]} columns: there is nothing to read")
+            raise InputError(
+                f"the table has {len(frame)} rows and {frame.shape[1]} columns: give one with rows and columns"
+            )
         named = any(name is not None for name in frame.index.names)
         tidy: pd.DataFrame = frame.reset_index(drop=not named)
         return tidy
@@ -133,7 +135,7 @@ def _kind(path: Path) -> str:
             device = path.exists()
             raise InputError(f"{path} is a device: name a file" if device else f"{path}: there is no such file")
     except OSError as error:  # a name that is too long, a folder nobody may look into
-        raise InputError(f"{path} cannot be opened: {error.strerror}") from error
+        raise InputError(f"{path} cannot be opened ({error.strerror}): name another file") from error
     return kind
 
 
@@ -156,8 +158,9 @@ def _arrow_table(path: Path, kind: str, na: Sequence[str]) -> Any:
         return _read_arrow(source)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if "Empty CSV file" in str(error) or (path.is_file() and path.stat().st_size == 0):
-            raise InputError(f"{path} is empty") from error
-        raise InputError(f"{path} cannot be read as {kind or 'CSV'}: {' '.join(str(error).split())}") from error
+            raise InputError(f"{path} is empty: write the table to it, or name another file") from error
+        said = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"{path} cannot be read as {kind or 'CSV'}: {said}. Write the table to it anew") from error
 
 
 def _kind_of_content(first: bytes) -> str:
@@ -183,7 +186,7 @@ def _checked(table: Any, path: Path | str) -> Any:
     if count > 1:
         raise InputError(f'{path} has {count} columns called "{name}": rename all but one')
     if table.num_rows == 0:
-        raise InputError(f"{path} has no rows: there is nothing below the names of its {len(names)} columns")
+        raise InputError(f"{path} has no rows: write some below the names of its {len(names)} columns")
     for position, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type):  # numbers to everyone but numpy
             table = table.set_column(position, field.name, table.column(position).cast(pa.float64()))

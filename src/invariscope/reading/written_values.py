@@ -148,7 +148,10 @@ def dates_of(column: pd.Series, *, order_matters: bool = True, spell: Spelling =
     # one way of writing in the whole column: 31.05.2024 among 05/31/2024 says nothing about which part is the day
     marks = {(part[0], part[1]) for part in parts if part}
     if not all(parts) or len(marks) > 1:
-        raise _strange_dates(column, known[iso.isna() & column.notna()], spell)
+        strange = (iso.isna() & column.notna()).to_numpy()
+        if len(marks) == 1:  # what has no date's form is to be told, not that the others have another form
+            strange = strange & np.array([*(part is None for part in parts), False])[codes]
+        raise _strange_dates(column, known[strange], spell)
     year_first, mark = marks.pop()
     forms = ("ymd",) if year_first else ("dmy", "mdy")
     read = {form: _in_order(parts, form) for form in forms}
