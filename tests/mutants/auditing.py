@@ -55,11 +55,13 @@ MUTANTS = [
     ),
     Mutant(
         name="who_is_worst_sorted_upwards",
-        file="auditing/verdict.py",
-        old="ranked = list(regret.known.items())",
-        new="ranked = list(regret.known.items())[::-1]",
+        file="results.py",
+        old="sorted(known, key=lambda item: -item[1].value)",
+        new="sorted(known, key=lambda item: item[1].value)",
         seen="the environment that fares best is said to pay most",
-        tests=("auditing/test_verdict.py::test_who_disagrees_and_by_how_much",),
+        tests=(
+            "auditing/test_verdict.py::test_the_most_affected_are_named_with_the_interval_that_the_state_rests_on",
+        ),
     ),
     Mutant(
         name="drivers_summed_with_their_signs",

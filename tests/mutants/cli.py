@@ -25,7 +25,10 @@ MUTANTS = [
         name="quiet_hides_met_conditions",
         file="cli/audit.py",
         old=("        if reason is not None:\n            click.echo("),
-        new=("        if reason is not None and not click.get_current_context().params[\"quiet\"]:\n            click.echo("),
+        new=(
+            '        if reason is not None and not click.get_current_context().params["quiet"]:\n'
+            "            click.echo("
+        ),
         seen="a build fails without a word",
         tests=("cli/test_audit.py::test_a_condition_that_is_met_is_told_even_when_quiet",),
     ),
