@@ -139,4 +139,30 @@ MUTANTS = [
         seen="environments drawn at distances that mean nothing",
         tests=("report/parts/test_worst_case.py::test_the_finding_is_about_the_furthest_environment",),
     ),
+    Mutant(
+        name="heat_map_rows_and_columns_swapped",
+        file="report/charts/heat_maps.py",
+        old="row, column = data.names[a], data.names[b]",
+        new="row, column = data.names[b], data.names[a]",
+        seen="the head of the small environment seems to serve all, and that of the large one nobody",
+        tests=("report/charts/test_heat_maps.py::test_the_rows_of_a_matrix_are_served_and_its_columns_serve",),
+    ),
+    Mutant(
+        name="heat_map_titles_swapped",
+        file="report/charts/heat_maps.py",
+        old='("rows of …", "… served by the head of"), HEAT',
+        new='("… served by the head of", "rows of …"), HEAT',
+        seen="rows are said to be heads, and columns rows",
+        tests=("report/charts/test_heat_maps.py::test_the_rows_of_a_matrix_are_served_and_its_columns_serve",),
+    ),
+    Mutant(
+        name="heat_map_of_gaps_swapped",
+        file="report/charts/heat_maps.py",
+        old="return Cell(pair.moved, pair.borrowed, step,",
+        new="return Cell(pair.borrowed, pair.moved, step,",
+        seen="the gap stands where the other environment moves",
+        tests=(
+            "report/charts/test_heat_maps.py::test_rows_of_gaps_and_overlaps_are_the_environment_that_moves_and_is_looked_like",
+        ),
+    ),
 ]
