@@ -618,7 +618,8 @@ def test_without_draws_there_are_point_estimates_and_every_way_to_show_them(targ
 
 
 def test_all_criteria_do_without_draws() -> None:
-    found = audited(None, patients(0), "state", n_boot=0)
+    data = patients(0)
+    found = audited(None, data, "state", n_boot=0, baseline=LogisticRegression(C=0.01).fit(data.X, data.state))
     drawn = {name for name, result in found.results.items() if hasattr(result, "pvalue")}
     assert drawn == {"regret", "influence_index", "transport_gap", "dric"}
     assert all(math.isnan(found[name].pvalue) and not len(found[name].null) for name in drawn)
