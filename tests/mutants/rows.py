@@ -171,7 +171,7 @@ MUTANTS = [
         old="and value < below:",
         new="and value <= below:",
         seen="held_out=1.0 leaves nothing to train on",
-        tests=("rows/test_settings.py",),
+        tests=("rows/test_settings.py::test_numbers_at_their_bounds",),
     ),
     Mutant(
         name="number_at_its_lower_bound",
@@ -179,7 +179,7 @@ MUTANTS = [
         old="(value > least if above else value >= least)",
         new="(value >= least)",
         seen="a learning rate of 0 learns nothing",
-        tests=("rows/test_settings.py",),
+        tests=("rows/test_settings.py::test_numbers_at_their_bounds",),
     ),
     Mutant(
         name="codes_of_many_texts_in_order_of_appearance",
@@ -219,7 +219,7 @@ MUTANTS = [
         old="some = matrix[:: max(1, len(matrix) // LOOKED_AT)]",
         new="some = matrix[:LOOKED_AT]",
         seen="sorted rows are said to have lost their digits",
-        tests=("rows/test_digits.py",),
+        tests=("rows/test_digits.py::test_rows_that_are_sorted_are_looked_at_from_the_first_to_the_last",),
     ),
     Mutant(
         name="lost_digits_by_double_precision",
@@ -251,7 +251,7 @@ MUTANTS = [
         old="if extent[j] <= NONE_LEFT * step[j]:",
         new="if extent[j] < NONE_LEFT * step[j]:",
         seen="rows within four steps of floats are audited",
-        tests=("rows/test_digits.py",),
+        tests=("rows/test_digits.py::test_four_steps_of_the_floats_tell_nothing_and_five_one_digit",),
     ),
     Mutant(
         name="switches_equal_other_numbers",
