@@ -294,10 +294,7 @@ MUTANTS = [
         old="return values.clamp_min(torch.finfo(values.dtype).tiny).log()",
         new="return values.clamp_min(torch.finfo(values.dtype).tiny)",
         seen="a network that ends in a softmax is given another one",
-        tests=(
-            "models/test_torch_models.py",
-            "models/test_torch_outputs.py",
-        ),
+        tests=("models/test_torch_outputs.py::test_probabilities_become_the_scores_behind_them",),
     ),
     Mutant(
         name="negative_scores_sum_to_one",
@@ -305,9 +302,6 @@ MUTANTS = [
         old="if values.shape[1] == 1 or bool((values < 0).any()):",
         new="if values.shape[1] == 1:",
         seen="scores that happen to sum to 1 are taken for probabilities",
-        tests=(
-            "models/test_torch_models.py",
-            "models/test_torch_outputs.py",
-        ),
+        tests=("models/test_torch_outputs.py::test_what_looks_like_probabilities",),
     ),
 ]
