@@ -280,8 +280,8 @@ MUTANTS = [
     Mutant(
         name="criteria_on_request_run_unasked",
         file="auditing/run.py",
-        old="return [criterion for criterion in CRITERIA.values() if not criterion.on_request]",
-        new="return list(CRITERIA.values())",
+        old="        if criterion in unasked:\n",
+        new="        if criterion in unasked and not criterion.on_request:\n",
         seen="every audit waits for what nobody asked for",
         tests=("criteria/test_registry.py::test_a_criterion_on_request_is_left_out_until_it_is_asked_for",),
     ),
@@ -365,10 +365,7 @@ MUTANTS = [
         old="weights = data.blocks.width * loss_of(target).n_scores",
         new="weights = data.blocks.width",
         seen="own heads for ten classes take hours",
-        tests=(
-            "auditing/test_material.py::test_no_matrix_is_decomposed_beyond_the_limit_and_a_wide_head_takes_the_way_of_wide_heads",
-            "auditing/test_material.py::test_heads_of_their_own_are_fitted_up_to_so_many_for_so_many_environments",
-        ),
+        tests=("auditing/test_material.py::test_own_heads_for_classes_have_weights_for_each",),
     ),
     Mutant(
         name="own_baseline_is_fitted_again",

@@ -133,7 +133,7 @@ MUTANTS = [
         old="(counts.sum() if classifies else counts[0]) != count:",
         new="(counts.sum() if classifies else counts[0]) < count:",
         seen="compiled code reads more support vectors than there are",
-        tests=("models/test_file_checks.py",),
+        tests=("models/test_file_checks.py::test_what_compiled_code_would_believe_is_refused[too many vectors]",),
     ),
     Mutant(
         name="forged_sparse_matrix_checked_by_halves",
@@ -278,7 +278,7 @@ MUTANTS = [
         old=("    if values.ndim == 0 or len(values) != rows:\n        return False\n"),
         new=("    if values.ndim == 0:\n        return False\n"),
         seen="a table of other rows is taken for the predictions",
-        tests=("models/test_torch_outputs.py",),
+        tests=("models/test_torch_outputs.py::test_outputs_that_cannot_be_read",),
     ),
     Mutant(
         name="two_layers_made_it_and_one_is_taken",

@@ -203,7 +203,7 @@ MUTANTS = [
         old="len(labels) > len(values) // 2:",
         new="len(labels) > len(values):",
         seen="an identifier is taken for the environment",
-        tests=("rows/test_environments.py",),
+        tests=("rows/test_environments.py::test_bad_input_is_refused_by_name_count_and_remedy",),
     ),
     Mutant(
         name="few_labels_or_many_rows",
@@ -211,7 +211,7 @@ MUTANTS = [
         old="if len(labels) > max(most, rows // 10):",
         new="if len(labels) > min(most, rows // 10):",
         seen="twenty-one classes of a large table are refused",
-        tests=("rows/test_targets.py",),
+        tests=("rows/test_targets.py::test_the_task_is_guessed_from_the_values",),
     ),
     Mutant(
         name="lost_digits_of_the_first_rows",
@@ -267,10 +267,7 @@ MUTANTS = [
         old="isinstance(v, Number) and not isinstance(v, bool)}",
         new="isinstance(v, Number)}",
         seen="a column of True and False is refused",
-        tests=(
-            "rows/test_not_tables.py",
-            "rows/test_labels.py::test_labels_that_count_as_one_but_are_two_are_refused",
-        ),
+        tests=("rows/test_not_tables.py::test_switches_beside_other_numbers_are_numbers",),
     ),
     Mutant(
         name="sparse_column_stays_a_matrix",
