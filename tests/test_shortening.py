@@ -68,10 +68,20 @@ def test_what_fits_stays_as_it_is() -> None:
             20,
             ["the…number 1", "the…number 2"],
         ),
+        (  # of several seams before the letter that differs, the last: what they have in common is left out
+            [f"hospital in the old town {side} wing, first floor" for side in ("northern", "southern")],
+            24,
+            ["hospit…northern wing, f…", "hospit…southern wing, f…"],
+        ),
     ],
 )
 def test_numbers_and_words_are_not_cut_where_they_need_not_be(names: list[str], limit: int, shown: list[str]) -> None:
     assert list(distinct(names, limit)) == shown
+
+
+def test_letters_of_east_asia_are_two_wide() -> None:
+    assert [cells(text) for text in ("Tokyo", "東京", "東京 2", "ｆｏ", "")] == [5, 4, 6, 4, 0]
+    assert [cut("東京都立病院", limit) for limit in (5, 6, 7, 12)] == ["東京…", "東京…", "東京都…", "東京都立病院"]
 
 
 def test_one_name_is_cut_as_everywhere() -> None:

@@ -378,8 +378,11 @@ def test_a_model_next_to_the_baseline_is_compared_with_it(seed: int) -> None:
     data = patients(seed)
     f = LinearRegression().fit(data.X, data.gain).predict(data.X)
     for far, there in ((0.0005, False), (0.002, True)):
-        found = audited(iv.Split(predict=f + far * f.std() * np.tile([1, -1], 300)), data, criteria=["dric"])
-        assert ("dric" in found.results) == there
+        near = f + far * f.std() * np.tile([1, -1], 300)
+        for unit in (0.001, 1.0, 1000.0):  # grams, kilograms and tons
+            data.in_units = unit * data.gain
+            found = audited(iv.Split(predict=unit * near), data, "in_units", criteria=["dric"], n_boot=0)
+            assert ("dric" in found.results) == there
 
 
 def test_a_baseline_that_cannot_predict_is_refused(seed: int) -> None:
@@ -621,7 +624,8 @@ def test_without_draws_there_are_point_estimates_and_every_way_to_show_them(targ
 
 
 def test_all_criteria_do_without_draws() -> None:
-    found = audited(None, patients(0), "state", n_boot=0)
+    data = patients(0)
+    found = audited(None, data, "state", n_boot=0, baseline=LogisticRegression(C=0.01).fit(data.X, data.state))
     drawn = {name for name, result in found.results.items() if hasattr(result, "pvalue")}
     assert drawn == {"regret", "influence_index", "transport_gap"}
     assert all(math.isnan(found[name].pvalue) and not len(found[name].null) for name in drawn)

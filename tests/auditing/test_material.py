@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import invariscope as iv
 from invariscope.auditing.material import gather
-from invariscope.criteria.material import MOST_WEIGHTS, NEEDS, Material, Missing, fittable, have
+from invariscope.criteria.material import MOST_WEIGHTS, NEEDS, Material, Missing, fittable, fittable_apart, have
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.losses import softmax
 from invariscope.rows.blocks import Blocks
@@ -350,6 +350,21 @@ def test_heads_of_their_own_are_fitted_up_to_so_many_for_so_many_environments(
     assert "regret" in iv.audit(None, X, y, env, n_boot=99).results
     assert np.isfinite(iv.regret(X.assign(more=y**2), y, env, n_boot=99).value)
     assert iv.transport_gap(X.assign(more=y**2), y, env, n_boot=99).pairs.shape == (3, 3)
+
+
+@pytest.mark.parametrize(("classes", "weights"), [(2, 4), (3, 12), (5, 20)])
+def test_own_heads_for_classes_have_weights_for_each(
+    classes: int, weights: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three columns and a level: four weights, for each class where there are more than two."""
+    X, _, env, _ = table(seed)
+    rows = Environments(X, np.arange(N) % classes, env)
+    for work, too_much in ((3 * weights**3, False), (3 * weights**3 - 1, True)):
+        monkeypatch.setattr("invariscope.criteria.material.MOST_WORK", work)
+        found = fittable_apart(rows, target_of(rows))
+        assert isinstance(found, Missing) == too_much
+    assert isinstance(found, Missing)
+    assert found.reason.startswith(f"linear heads of {weights} weights for each of 3 environments take minutes, ")
 
 
 def test_no_matrix_is_decomposed_beyond_the_limit_and_a_wide_head_takes_the_way_of_wide_heads(

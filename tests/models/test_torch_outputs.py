@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.models import split
-from invariscope.models.torch_outputs import predicted
+from invariscope.models.torch_outputs import predicted, sum_to_one, unlinked
 from tests.small_networks import HIDDEN, D, N, body
 
 
@@ -68,6 +68,7 @@ Pair = namedtuple("Pair", "features logits")
 KNOWN: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "dict with logits": lambda s, z: {"features": z, "logits": s},
     "dict with logits and probabilities": lambda s, z: {"probabilities": s.softmax(1), "logits": s},
+    "dict with logits and predictions": lambda s, z: {"predictions": s.softmax(1), "prediction": s + 1, "logits": s},
     "dict with a prediction": lambda s, z: {"hidden": z, "prediction": s},
     "dict of one table": lambda s, z: {
         "loss": s.sum(),
@@ -229,3 +230,27 @@ def test_gradients_of_every_row_flow_through_an_object(X: Any) -> None:
         slow = torch.autograd.grad(module(rows[k : k + 1]).logits[0, 1], list(parameters.values()))
         for name, gradient in zip(parameters, slow, strict=True):
             torch.testing.assert_close(found[name][k], gradient)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype", "expected"),
+    [
+        ([[0.25, 0.75], [1.0, 0.0]], torch.float32, True),
+        ([[0.25, 0.75], [1.5, -0.5]], torch.float32, False),  # scores that happen to sum to 1
+        ([[0.25, 0.75], [0.4, 0.5]], torch.float32, False),
+        ([[1.0], [1.0]], torch.float32, False),
+        ([[0.4, 0.605]], torch.float32, False),
+        ([[0.4, 0.605]], torch.bfloat16, True),  # as its digits go
+    ],
+)
+def test_what_looks_like_probabilities(rows: Any, dtype: torch.dtype, expected: bool) -> None:
+    assert sum_to_one(torch.tensor(rows, dtype=dtype)) is expected
+
+
+def test_probabilities_become_the_scores_behind_them() -> None:
+    scores = torch.tensor([[0.5, -1.0, 2.0]], dtype=torch.float64)
+    torch.testing.assert_close(unlinked(scores.softmax(1), "softmax").softmax(1), scores.softmax(1))
+    torch.testing.assert_close(unlinked(scores.sigmoid(), "sigmoid"), scores)
+    assert unlinked(scores, "log-softmax") is scores
+    assert torch.isfinite(unlinked(torch.tensor([[0.0, 1.0]]), "softmax")).all()
+    assert unlinked(torch.tensor([[0.5]], dtype=torch.bfloat16), "sigmoid").dtype == torch.float32

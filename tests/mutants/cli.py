@@ -16,8 +16,8 @@ MUTANTS = [
     Mutant(
         name="any_condition_is_all",
         file="cli/audit.py",
-        old="if any(reasons.values()):",
-        new="if all(reasons.values()):",
+        old="return any(reasons.values())",
+        new="return all(reasons.values())",
         seen="of two conditions one that is met does not fail the build",
         tests=("cli/test_audit.py::test_a_condition_that_is_met",),
     ),
@@ -25,13 +25,16 @@ MUTANTS = [
         name="quiet_hides_met_conditions",
         file="cli/audit.py",
         old=("        if reason is not None:\n            click.echo("),
-        new=("        if reason is not None and not quiet:\n            click.echo("),
+        new=(
+            '        if reason is not None and not click.get_current_context().params["quiet"]:\n'
+            "            click.echo("
+        ),
         seen="a build fails without a word",
         tests=("cli/test_audit.py::test_a_condition_that_is_met_is_told_even_when_quiet",),
     ),
     Mutant(
         name="bad_input_exits_like_a_condition",
-        file="cli/__init__.py",
+        file="cli/options.py",
         old="BAD_INPUT = 2",
         new="BAD_INPUT = 1",
         seen="bad input looks like a failed condition",
@@ -47,17 +50,17 @@ MUTANTS = [
     ),
     Mutant(
         name="html_and_json_swapped",
-        file="cli/output.py",
-        old='for what, path in (("Page", html), ("Numbers", json)):',
-        new='for what, path in (("Page", json), ("Numbers", html)):',
+        file="cli/audit.py",
+        old='output.tell("Numbers", json, shown)',
+        new='output.tell("Numbers", html, shown)',
         seen="the terminal names the wrong files",
         tests=("cli/test_audit.py::test_table_page_and_numbers",),
     ),
     Mutant(
         name="output_overwrites_input",
         file="cli/output.py",
-        old='taken = {path.resolve(): "is read" for path in inputs if path is not None}',
-        new='taken = {path: "is read" for path in ()}',
+        old='["is read"] * (place.file in read) + earlier',
+        new="earlier",
         seen="a table is overwritten by its report",
         tests=("cli/test_audit.py::test_what_cannot_be_used_is_told_in_one_sentence",),
     ),

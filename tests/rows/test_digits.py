@@ -82,3 +82,22 @@ def test_single_precision_ends_earlier(seed: int) -> None:
 )
 def test_numbers_that_mean_it_are_left_alone(column: Any) -> None:
     assert notes_on_lost_digits(column[:, None], ["column"]) == ()
+
+
+def test_four_steps_of_the_floats_tell_nothing_and_five_one_digit() -> None:
+    near = 2.0**52  # where floats are 1 apart
+    with pytest.raises(
+        InputError, match=r"^time holds numbers near 4\.5e\+15 within 4 of each other, .* 1 apart: the dig"
+    ):
+        notes_on_lost_digits(near + np.arange(5.0)[:, None], ["time"])
+    assert notes_on_lost_digits(near + np.arange(6.0)[:, None], ["time"]) == (
+        "time holds numbers near 4.5e+15 within 5 of each other, where floats are 1 apart: only 1 of their digits "
+        "tells rows apart. Subtract a constant where they come from.",
+    )
+
+
+def test_rows_that_are_sorted_are_looked_at_from_the_first_to_the_last() -> None:
+    """Neighbours are within a few steps of the floats there, and the whole is not."""
+    column = 1e15 + 0.25 * np.arange(20_000.0)[:, None]
+    assert notes_on_lost_digits(column, ["time"]) == ()
+    assert len(notes_on_lost_digits(column[:200], ["time"])) == 1

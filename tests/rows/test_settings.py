@@ -13,7 +13,14 @@ import pytest
 import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.rows.resampling import generator
-from invariscope.rows.settings import MOST_DRAWS, NOT_DRAWN, number_of_draws, share_above_zero, whole_number
+from invariscope.rows.settings import (
+    MOST_DRAWS,
+    NOT_DRAWN,
+    number_of_draws,
+    real_number,
+    share_above_zero,
+    whole_number,
+)
 
 ROWS = 180
 ENV = np.repeat(["a", "b", "c"], ROWS // 3)
@@ -133,3 +140,18 @@ def test_shares_of_numpy_are_shares_and_a_margin_may_be_all() -> None:
     assert type(audit.settings.alpha) is float
     assert share_above_zero("alpha", 0.999, 1.0, "0.05") == 0.999
     assert whole_number(2, "folds", 2) == 2
+
+
+def test_numbers_at_their_bounds() -> None:
+    assert real_number(0, "weight_decay") == 0.0
+    assert real_number(np.float32(0.5), "dropout", below=1.0) == 0.5
+    assert real_number(1e-300, "learning_rate", above=True) == 1e-300
+    for given, settings, wanted in (
+        (0, {"above": True}, "above 0"),
+        (1.0, {"below": 1.0}, "of at least 0 and below 1"),
+        (-1e-300, {}, "of at least 0"),
+        (math.inf, {}, "of at least 0"),
+        (2, {"least": 2.0, "above": True}, "above 2"),
+    ):
+        with pytest.raises(InputError, match=f"^rate is {re.escape(repr(given))}: give a number {wanted}$"):
+            real_number(given, "rate", **settings)

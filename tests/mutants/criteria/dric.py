@@ -77,4 +77,12 @@ MUTANTS = [
         seen="the note names the two environments the wrong way round",
         tests=("criteria/dric/test_dric_options.py::test_a_ratio_whose_mean_is_not_one_is_named",),
     ),
+    Mutant(
+        name="dric_draws_although_none_are_wanted",
+        file="criteria/dric/dric.py",
+        old='draws: int | str = "auto" if options.n_boot else 0',
+        new='draws: int | str = "auto"',
+        seen="n_boot=0 waits for hundreds of refits",
+        tests=("auditing/test_audit.py::test_all_criteria_do_without_draws",),
+    ),
 ]

@@ -120,8 +120,8 @@ MUTANTS = [
     Mutant(
         name="spread_of_environments_divided_by_rows",
         file="criteria/influence/shuffles.py",
-        old="/ means.shape[1])",
-        new="/ (means.shape[1] - 1))",
+        old="/ math.sqrt(means.shape[1])",
+        new="/ math.sqrt(means.shape[1] - 1)",
         seen="shuffled values larger than V by definition",
         tests=("criteria/influence/test_influence_index.py::test_largest_spread_is_the_spectral_norm",),
     ),

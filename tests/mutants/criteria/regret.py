@@ -35,8 +35,8 @@ MUTANTS = [
     Mutant(
         name="pairs_in_units_of_the_other",
         file="criteria/regret/regret.py",
-        old="pairs = risk / fit.own_risk[:, None] - 1.0",
-        new="pairs = risk / fit.own_risk[None, :] - 1.0",
+        old="pairs = risk / fit.divisor[:, None] - 1.0",
+        new="pairs = risk / fit.divisor[None, :] - 1.0",
         seen="extra loss relative to that of the environment that lends the head",
         tests=("criteria/regret/test_pairs_and_drivers.py::test_pairs_equal_the_reference",),
     ),
@@ -99,7 +99,7 @@ MUTANTS = [
     Mutant(
         name="interval_without_reweighing",
         file="criteria/regret/inference.py",
-        old='moved = shared + np.einsum("be,ep->bp", losses[:, :, 1] / (fit.losses[:, 1] * per_row), reweigh)',
+        old='moved = shared + np.einsum("be,ep->bp", losses[:, :, 1] / own_loss, reweigh)',
         new="moved = shared",
         seen="intervals too narrow or too wide where the noise of an environment is uncertain",
         tests=("criteria/regret/test_inference.py::test_linear_noise_equals_the_delta_method",),
@@ -163,15 +163,15 @@ MUTANTS = [
     Mutant(
         name="score_test_without_projection",
         file="criteria/regret/inference.py",
-        old='response = noise - np.einsum("ers,bs->ber", back, total, optimize=True)',
-        new="response = noise",
+        old='response = (noise - np.einsum("ers,bs->ber", back, total, optimize=True))[:, fit.usable]',
+        new="response = noise[:, fit.usable]",
         seen="differences go undetected: the null is too wide",
         tests=("criteria/regret/test_regret.py::test_score_test_draws_have_the_mean_of_their_law",),
     ),
     Mutant(
         name="score_test_counts_misfit_as_noise",
         file="criteria/regret/inference.py",
-        old="part = spectrum(fit.own_share[:, None, None] * fit.outer)",
+        old="part = spectrum(share[:, None, None] * fit.outer)",
         new="part = spectrum(fit.outer)",
         seen="large differences hide themselves",
         tests=("criteria/regret/test_regret.py::test_equals_the_reference[sizes0-2-regression]",),

@@ -66,6 +66,9 @@ def test_the_rows_of_a_matrix_are_served_and_its_columns_serve(audit: iv.Audit, 
     }
     assert drawn["tiny", "big"] == ">999"
     assert drawn["big", "tiny"] not in (">999", "own")
+    layers = heat_maps.matrix(data, margin=0.02, narrow=narrow).to_dict()["layer"]
+    assert {layer["encoding"]["y"]["title"] for layer in layers} == {"rows of …"}
+    assert {layer["encoding"]["x"]["title"] for layer in layers} == {"… served by the head of"}
 
 
 @pytest.mark.parametrize("narrow", [False, True])
