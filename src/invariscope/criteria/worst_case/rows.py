@@ -14,6 +14,7 @@ from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.environments import Environments, checked_weights
 from invariscope.rows.labels import numbers_or_labels
 from invariscope.rows.not_tables import refuse_no_table
+from invariscope.rows.settings import several
 from invariscope.rows.tables import array_of, matrix_of, vector_of
 from invariscope.rows.targets import Target, target_in
 
@@ -107,7 +108,7 @@ def losses_of(loss: str | Sequence[str], task: str) -> tuple[list[str], str]:
     >>> losses_of("squared", "auto"), losses_of(["hinge", "auto"], "auto"), losses_of("auto", "auto")
     ((['squared'], 'regression'), (['hinge', 'auto'], 'classification'), (['auto'], 'auto'))
     """
-    names = [loss] if isinstance(loss, str) else list(loss)
+    names = several(loss, "loss", '"log_loss"')
     unknown = [name for name in names if name not in (*LOSSES, "auto")]
     if unknown or not names:
         raise InputError(f'loss {unknown[0] if unknown else ""!r} is unknown: use "auto", {", ".join(LOSSES)}')
