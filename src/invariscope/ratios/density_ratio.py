@@ -190,7 +190,7 @@ def _judged(data: Environments, scores: Floats, units: Units, fit: Fit, columns:
         overlap=overlap,
         description=fit.description,
         at_rows=data.original(scores),
-        notes=(*fit.notes, *remarks(overlap)),
+        notes=(*data.notes, *fit.notes, *remarks(overlap)),
         columns=columns,
         _units=units,
         _fit=fit,

@@ -81,7 +81,7 @@ def _read(
                 types = dict.fromkeys(codes, pa.string())
                 decimals = ()
             elif _is_cut(error) and block < min(source.size, LARGEST_BLOCK):  # a line that is longer than a block
-                block *= 16
+                block = min(16 * block, LARGEST_BLOCK)
             else:
                 refuse_uneven_line(source, separator)
                 raise
