@@ -399,8 +399,8 @@ def test_a_head_of_extreme_weights_is_refused() -> None:
     for head in (LinearHead([1e300, 0.0], 0.0), LinearHead([1.0, 0.0], -1e300)):
         with pytest.raises(
             InputError,
-            match=r"^the head has weights of the order of 1e\+300, too far from 1 to compute with: give weight and bias "
-            r"in the units of Z and y$",
+            match=r"^the head has weights of the order of 1e\+300, too far from 1 to compute with: give weight and "
+            r"bias in the units of Z and y$",
         ):
             worst_case(head, Z, Z[:, 0], env, n_boot=0)
     assert np.isfinite(worst_case(LinearHead([1.0, 0.0], 0.0), Z, rng.normal(size=40), env, n_boot=0).value)
