@@ -134,6 +134,8 @@ def test_a_line_longer_than_any_block_is_one_sentence(tmp_path: Path, monkeypatc
     monkeypatch.setattr(csv, "ReadOptions", remembered)
     path = tmp_path / "long.csv"
     path.write_bytes(b"a,y,env\n" + b"0" * (1 << 15) + b",1,b\n")
-    with pytest.raises(InputError, match=r"long\.csv cannot be read as CSV: "):
+    with pytest.raises(InputError, match=r"long\.csv has a line of more than 4,096 bytes: write one line per row$"):
         read(path, target="y", env="env")
     assert asked == [1 << 10, 1 << 12]
+    path.write_text("a,y,env\n" + "1,2,b\n3,4,c\n" * 2000)
+    assert read(path, target="y", env="env").X.shape == (4000, 1)
