@@ -378,3 +378,10 @@ def test_two_names_of_one_place_are_known(tmp_path: Path) -> None:
     assert not place_of("-").same_as(place_of("/dev/fd/2"))
     assert not place_of(tmp_path / "file").same_as(place_of(tmp_path / "other"))
     assert not place_of("/dev/null").same_as(place_of("/dev/null"))  # it holds any number of files
+
+
+@pytest.mark.parametrize("path", [5, None, b"audit.json"], ids=repr)
+def test_what_is_no_path_is_refused(path: object) -> None:
+    sentence = f'the output is {path!r}: give the path of a file, such as "audit.json"'
+    with pytest.raises(iv.InputError, match=f"^{re.escape(sentence)}$"):
+        write_atomically(path, "text")  # type: ignore[arg-type]

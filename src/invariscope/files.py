@@ -51,9 +51,21 @@ class Place:
         return mine == others != (None, None)
 
 
+def path_of(path: str | os.PathLike[str]) -> Path:
+    """The path that an output is given; what is none is refused.
+
+    >>> path_of("audit.json").name
+    'audit.json'
+    """
+    try:
+        return Path(path)
+    except TypeError:
+        raise InputError(f'the output is {path!r}: give the path of a file, such as "audit.json"') from None
+
+
 def place_of(path: str | os.PathLike[str]) -> Place:
     """Where an output of this name goes; refused, in a sentence that begins with the name, where it cannot."""
-    given = Path(path)
+    given = path_of(path)
     with _told(given):
         descriptor = _descriptor(given)
         if descriptor is not None:

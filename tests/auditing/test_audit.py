@@ -627,7 +627,7 @@ def test_all_criteria_do_without_draws() -> None:
     data = patients(0)
     found = audited(None, data, "state", n_boot=0, baseline=LogisticRegression(C=0.01).fit(data.X, data.state))
     drawn = {name for name, result in found.results.items() if hasattr(result, "pvalue")}
-    assert drawn == {"regret", "influence_index", "transport_gap"}
+    assert drawn == {"regret", "influence_index", "transport_gap", "dric"}
     assert all(math.isnan(found[name].pvalue) and not len(found[name].null) for name in drawn)
     assert np.isnan(found["worst_case"].band).all()
     assert found.algorithm == ""
@@ -938,3 +938,32 @@ def test_constant_inputs_are_no_reason_to_stop(seed: int) -> None:
     data = patients(seed)
     found = audited(None, data, X=np.ones((600, 1)))
     assert found.state == "UNINFORMATIVE"
+
+
+def test_an_audit_says_which_criteria_it_has(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, site = rng.normal(size=(200, 2)), np.repeat(["a", "b"], 100)
+    audit = iv.audit(None, X, X[:, 0] + rng.normal(size=200), site, criteria="risk_variance", n_boot=0)
+    assert "regret" in audit
+    assert "dric" not in audit
+    assert 5 not in audit
+    assert list(audit) == ["regret", "risk_variance"]
+
+
+def test_a_table_without_columns_is_empty_with_or_without_a_model(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, site = rng.normal(size=(20, 2)), np.repeat(["a", "b"], 10)
+    sentence = "^X is empty: it has 20 rows and 0 columns, give at least one of each$"
+    for model, rows in ((None, X[:, :0]), (iv.Split(represent=lambda values: values[:, :0]), X)):
+        with pytest.raises(iv.InputError, match=sentence):
+            iv.audit(model, rows, X[:, 0], site, n_boot=0)
+
+
+@pytest.mark.parametrize("option", ["env_name", "target_name"])
+def test_names_are_texts(seed: int, option: str) -> None:
+    rng = np.random.default_rng(seed)
+    X, site = rng.normal(size=(200, 2)), np.repeat(["a", "b"], 100)
+    y = X[:, 0] + rng.normal(size=200)
+    with pytest.raises(iv.InputError, match=f'^{option} is 5: give a text, such as "site"$'):
+        iv.audit(None, X, y, site, n_boot=0, **{option: 5})
+    assert "regret" in iv.audit(None, X, y, site, n_boot=0, **{option: "site"})

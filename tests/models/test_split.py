@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -354,3 +355,17 @@ def test_import_is_light() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert not {"torch", "sklearn", "skops", "joblib", "pandas"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ((value for value in [1.0]), "model is a generator, which can be read only once: give list(model)"),
+        ({1.0, 2.0}, "model is a set, which has no order: give a list in the order of the rows"),
+        (pl.LazyFrame({"p": [1.0]}), "model is a LazyFrame, whose rows are not computed yet: give model.collect()"),
+    ],
+    ids=["generator", "set", "lazy"],
+)
+def test_predictions_that_are_no_array_yet_are_told_how_to_become_one(model: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+        split(model)

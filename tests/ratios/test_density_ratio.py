@@ -212,3 +212,11 @@ def test_frames_keep_their_order(seed: int) -> None:
     classifier = LogisticRegression()
     assert iv.density_ratio(frame, site, ratio=classifier).at_rows.shape == (len(X), 3)
     assert not hasattr(classifier, "coef_")  # the user's own object is left alone
+
+
+def test_lost_digits_are_noted() -> None:
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(60, 1)), np.repeat(["a", "b"], 30)
+    notes = iv.density_ratio(X + 1e15, site).notes
+    assert sum(note.startswith('Column "x0" holds numbers near 1e+15 within') for note in notes) == 1
+    assert not any("holds numbers near" in note for note in iv.density_ratio(X, site).notes)

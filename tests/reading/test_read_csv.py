@@ -120,3 +120,22 @@ def test_sixteen_thousand_columns_take_seconds(tmp_path: Path) -> None:
     start = time.process_time()
     assert read(tmp_path / "t.csv", target="y", env="site").X.shape == (500, 16_000)
     assert time.process_time() - start < 6  # of computing; about 1 by itself
+
+
+def test_a_line_longer_than_any_block_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 1 << 10)
+    monkeypatch.setattr(module, "LARGEST_BLOCK", 1 << 12)
+    asked, options = [], csv.ReadOptions
+
+    def remembered(block_size: int) -> csv.ReadOptions:
+        asked.append(block_size)
+        return options(block_size=block_size)
+
+    monkeypatch.setattr(csv, "ReadOptions", remembered)
+    path = tmp_path / "long.csv"
+    path.write_bytes(b"a,y,env\n" + b"0" * (1 << 15) + b",1,b\n")
+    with pytest.raises(InputError, match=r"long\.csv has a line of more than 4,096 bytes: write one line per row$"):
+        read(path, target="y", env="env")
+    assert asked == [1 << 10, 1 << 12]
+    path.write_text("a,y,env\n" + "1,2,b\n3,4,c\n" * 2000)
+    assert read(path, target="y", env="env").X.shape == (4000, 1)

@@ -120,7 +120,7 @@ CASES = [
     Case("give one column per class", lambda: dric(y=np.resize(["u", "v", "w"], 80)), lambda: dric(y=CLASS)),
     # --- criteria of predictions ---
     Case(
-        "a whole number of 1 or more",
+        "give a whole number from 1 to 10,000",
         lambda: iv.calibration_variance(RISK, CLASS, ENV, bins=0),
         lambda: iv.calibration_variance(RISK, CLASS, ENV, bins=10),
     ),

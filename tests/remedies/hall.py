@@ -155,6 +155,7 @@ CASES = [
     Case("you may not write there; choose", lambda: refused_by_the_system(errno.EACCES), lambda: written("n.json")),
     Case("can only be read; choose", lambda: refused_by_the_system(errno.EROFS), lambda: written("n.json")),
     Case("choose another place", lambda: written("/dev/full"), lambda: written("n.json")),
+    Case("give the path of a file", lambda: audited().to_json(5), lambda: audited().to_json("audit.json")),
     Case("make it anew", lambda: loaded(whole=False), lambda: loaded(whole=True)),
     # --- results ---
     Case("there are a, b", lambda: index().influence_of("c"), lambda: index().influence_of("a")),

@@ -62,6 +62,12 @@ def large(content: bytes, name: str) -> Any:
         return written(content, name)
 
 
+def with_blocks_of(most: int, text: str) -> Any:
+    """As if lines were read in pieces of at most so many bytes."""
+    with patch("invariscope.reading.read_csv.LARGEST_BLOCK", most), patch("invariscope.reading.read_csv.BLOCK", most):
+        return written(text)
+
+
 CASES = [
     # --- names ---
     Case("name a file in it", lambda: in_folder("folder"), lambda: in_folder("folder/t.csv")),
@@ -118,5 +124,10 @@ CASES = [
         "is never closed, up to line 15: close it",
         lambda: written(f'{CSV}1.5,A,"n1\n2.5,B,n1\n'),
         lambda: written(f'{CSV}1.5,A,"n1"\n2.5,B,n1\n'),
+    ),
+    Case(
+        "write one line per row",
+        lambda: with_blocks_of(64, CSV.replace("\n", " ")),
+        lambda: with_blocks_of(64, CSV),
     ),
 ]

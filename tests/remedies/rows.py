@@ -148,7 +148,7 @@ CASES = [
         lambda: regret(pd.get_dummies(column(CLASS), columns=["dose"], drop_first=True)),
     ),
     # --- columns ---
-    Case("give some of both", lambda: regret(Z[:, :0]), regret),
+    Case("give at least one of each", lambda: regret(Z[:, :0]), regret),
     Case("Drop the column", lambda: regret(column(np.nan)), lambda: regret(FRAME.drop(columns="dose"))),
     Case("Subtract a constant", lambda: regret(column(THREE + 1e16)), lambda: regret(column(THREE))),
     Case(
@@ -259,5 +259,7 @@ CASES = [
     Case("give a whole number of at least 0", lambda: regret(seed=1.5), lambda: regret(seed=1)),
     Case("give 0 for point estimates", lambda: regret(n_boot=5), lambda: regret(n_boot=0)),
     Case("give a number above 0", lambda: trained(learning_rate="0.1"), lambda: trained(learning_rate=0.1)),
+    Case("give a list", lambda: audit(criteria=5), lambda: audit(criteria=["dric"])),
+    Case("give a text", lambda: audit(env_name=5), lambda: audit(env_name="site")),
     Case("such as 0.05", lambda: audit(alpha=1), lambda: audit(alpha=0.05)),
 ]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import invariscope as iv
@@ -108,10 +109,11 @@ def test_seeds_of_any_size_and_of_numpy_are_seeds() -> None:
     assert generator(np.int64(3)).random() == generator(3).random()
 
 
-@pytest.mark.parametrize("folds", [1, 0, 2.0, "5", True, None], ids=repr)
+@pytest.mark.parametrize("folds", [1, 0, 2.0, "5", True, None, 10**9], ids=repr)
 def test_what_is_no_number_of_folds_is_refused(folds: Any) -> None:
     for door in ("regret", "transport_gap"):
-        with pytest.raises(InputError, match=f"^folds is {re.escape(repr(folds))}: give a whole number of at least 2$"):
+        sentence = f"^folds is {re.escape(repr(folds))}: give a whole number from 2 to 10,000$"
+        with pytest.raises(InputError, match=sentence):
             DOORS[door](folds=folds)
     assert DOORS["regret"](folds=np.int64(2), n_boot=0).explained < 1
 
@@ -155,3 +157,49 @@ def test_numbers_at_their_bounds() -> None:
     ):
         with pytest.raises(InputError, match=f"^rate is {re.escape(repr(given))}: give a number {wanted}$"):
             real_number(given, "rate", **settings)
+
+
+@pytest.mark.parametrize("given", [5, None, 2.5, b"ab"], ids=repr)
+def test_what_is_no_list_is_refused_at_every_door_that_takes_several(given: Any) -> None:
+    table = pd.DataFrame({"y": Y, "a": X[:, 0], "b": X[:, 1], "site": ENV})
+    hits = (Y > 0).astype(int)
+    doors: dict[tuple[str, str], Callable[[Any], Any]] = {
+        ("loss", '"log_loss"'): lambda value: iv.worst_case(HEAD, X, hits, ENV, loss=value, n_boot=0),
+        ("classes", "0, 1"): lambda value: iv.worst_case(HEAD, X, hits, ENV, classes=value, n_boot=0),
+        ("criteria", '"dric"'): lambda value: iv.audit(None, X, Y, ENV, criteria=value, n_boot=0),
+        ("features", '"age"'): lambda value: iv.read(table, target="y", env="site", features=value),
+        ("drop", '"age"'): lambda value: iv.read(table, target="y", env="site", drop=value),
+        ("na", '"-"'): lambda value: iv.read(table, target="y", env="site", na=value),
+    }
+    for (name, example), door in doors.items():
+        if given is None and name != "loss":  # None is what they are if nobody names them
+            continue
+        sentence = f"{name} is {given!r}: give a list, such as [{example}]"
+        with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+            door(given)
+    assert iv.worst_case(HEAD, X, hits, ENV, loss=["log_loss"], classes=[0, 1], n_boot=0).of == "log_loss"
+    assert iv.read(table, target="y", env="site", drop=["a"]).columns == ("b",)
+
+
+@pytest.mark.parametrize("damping", [None, [], "0.1", True, math.nan, math.inf, -1], ids=repr)
+def test_what_is_no_damping_is_refused(damping: Any) -> None:
+    sentence = f'damping is {damping!r}: give a number of at least 0, or "auto"'
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+        DOORS["influence_index"](damping=damping, n_boot=0)
+    assert DOORS["influence_index"](damping=0.1, n_boot=0).damping == 0.1
+
+
+@pytest.mark.parametrize("bins", [0, 2.5, True, "5", None, 10**12], ids=repr)
+def test_what_is_no_number_of_bins_is_refused(bins: Any) -> None:
+    share, hits = 1 / (1 + np.exp(-X[:, 0])), (Y > 0).astype(int)
+    with pytest.raises(InputError, match=f"^bins is {re.escape(repr(bins))}: give a whole number from 1 to 10,000$"):
+        iv.calibration_variance(share, hits, ENV, bins=bins)
+    assert iv.calibration_variance(share, hits, ENV, bins=10_000).value >= 0
+
+
+@pytest.mark.parametrize("svd", [0, 1.5, True, "2", [1]], ids=repr)
+def test_what_is_no_number_of_directions_is_refused(svd: Any) -> None:
+    sentence = f"svd is {svd!r}: give the number of directions to keep, at least 1"
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+        iv.density_ratio(X, ENV, svd=svd)
+    assert iv.density_ratio(X, ENV, svd=1).labels == ("a", "b", "c")

@@ -29,7 +29,7 @@ from invariscope.models.trained_with import TrainedWith
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.digits import notes_on_lost_digits
-from invariscope.rows.environments import Environments, checked_weights
+from invariscope.rows.environments import Environments, checked_weights, refuse_empty
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
 
@@ -178,6 +178,7 @@ def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
     The influence index depends on units, and mixed ones hide columns.
     """
     values = np.asarray(Z, dtype=np.float64)
+    refuse_empty(values)
     share = None if weight is None else checked_weights(weight, len(values))
     with np.errstate(invalid="ignore", over="ignore"):
         centre = np.average(values, axis=0, weights=share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,14 @@ class Audit:
         raise KeyError(
             f"{name}: {self.left_out.get(name) or 'no such criterion; there are ' + ', '.join(self.results)}"
         )
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a result of that criterion."""
+        return name in self.results
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the criteria that have a result."""
+        return iter(self.results)
 
     def frame(self) -> pd.DataFrame:
         """One row per environment: ``environment`` (the user's label), ``rows``; ``model_loss``, the mean loss there of

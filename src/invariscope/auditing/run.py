@@ -21,6 +21,7 @@ from invariscope.criteria.worst_case.worst_case_in_inputs import worst_case_in_i
 from invariscope.errors import InputError
 from invariscope.progress import Say
 from invariscope.results import Result
+from invariscope.rows.settings import several
 
 EVERY = "all"
 
@@ -29,7 +30,7 @@ def chosen_criteria(names: str | Sequence[str] | None) -> list[Criterion]:
     """Criteria by name, "all", or those that nobody need ask for; the regret, on which the verdict rests, always."""
     if names is None:
         return [criterion for criterion in CRITERIA.values() if not criterion.on_request]
-    names = [names] if isinstance(names, str) else names
+    names = several(names, "criteria", '"dric"')
     unknown = [name for name in names if name not in (*CRITERIA, EVERY)]
     if "cric" in unknown:
         raise InputError('criterion "cric" is the older name of "dric": ask for that')

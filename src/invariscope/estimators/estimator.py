@@ -20,6 +20,7 @@ from invariscope.estimators.leave_one_environment_out import environment_codes
 from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
 from invariscope.estimators.onnx_export import export
 from invariscope.estimators.weight_files import load, store
+from invariscope.files import path_of
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
@@ -230,7 +231,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         text or numbers.
         """
         check_is_fitted(self)
-        return store(self, Path(path))
+        return store(self, path_of(path))
 
     @classmethod
     def from_safetensors(cls, path: str | Path, network: Any = None) -> Self:
@@ -251,7 +252,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Where onnxruntime is installed, the file appears only if it predicts what the model predicts.
         """
         check_is_fitted(self)
-        return export(self, Path(path), precision)
+        return export(self, path_of(path), precision)
 
 
 def _centre_and_scale(X: Array, standardise: bool) -> tuple[Floats, Floats]:

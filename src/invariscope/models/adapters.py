@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -11,6 +11,7 @@ from invariscope.errors import InputError
 from invariscope.models.sklearn_models import split_estimator, split_predictor
 from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.trained_with import TrainedNetwork
+from invariscope.rows.not_tables import refuse_no_table
 from invariscope.rows.tables import comes_from
 
 FILES = (".skops", ".safetensors", ".pkl", ".pickle", ".joblib", ".onnx", ".pt", ".pth")
@@ -112,6 +113,8 @@ def split(
         return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
     if isinstance(model, str | PurePath):
         raise InputError(_words_for_text(str(model)))
+    if not isinstance(model, Mapping):  # predictions that have to be computed or put in order first
+        refuse_no_table(model, "model", table=True)
     raise InputError(f"a {kind} cannot be split: it has no predict or predict_proba and is no function; {BY_HAND}")
 
 

@@ -24,6 +24,7 @@ from invariscope.models.torch_passes import Logits, Passes, is_linear, linear_la
 from invariscope.models.torch_rows import BATCH_SIZE
 from invariscope.models.trained_with import TrainedNetwork, TrainedWith, trained_with
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.settings import several
 from invariscope.rows.targets import kind_of_task
 
 BEHIND = (*PASSING, *LINKS)
@@ -302,7 +303,11 @@ def _head(network: Logits, outputs: int | None) -> LinearHead | None:
 
 def _classes(given: Sequence[Any] | None, task: str | None, outputs: int | None) -> tuple[Any, ...] | None:
     if given is not None:
-        labels = tuple(np.asarray(given, dtype=object).tolist())
+        labels = tuple(
+            np.asarray(
+                several(list(given) if isinstance(given, str) else given, "classes", "0, 1"), dtype=object
+            ).tolist()
+        )
         if task == "regression":
             raise InputError("classes were given, but the task is regression: leave one of them out")
         wanted = None if outputs is None else max(outputs, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, whole
+from invariscope.rows.settings import is_whole, shown
 from invariscope.rows.tables import matrix_of
 
 #: name → module and function
@@ -127,7 +128,8 @@ def density_ratio(
     if not isinstance(folds, int | np.integer) or folds < 0 or folds == 1:
         raise InputError(f"folds is {folds!r}: give 0 for none, or at least 2")
     data = Environments.of(X, None, env, weight)
-    return ratio_for(data, ratio, folds=int(folds), svd=svd, rng=generator(seed))
+    fitted = ratio_for(data, ratio, folds=int(folds), svd=svd, rng=generator(seed))
+    return replace(fitted, notes=(*data.notes, *fitted.notes))
 
 
 def ratio_for(
@@ -150,8 +152,8 @@ def ratio_for(
         return _judged(data, ratio.log_densities(data.X), ratio._units, ratio._fit, ratio.columns)
     if is_given(ratio):
         return _known(data, ratio)
-    if svd is not None and svd < 1:
-        raise InputError(f"svd is {svd!r}: give the number of directions to keep, at least 1")
+    if svd is not None and not (is_whole(svd) and svd >= 1):
+        raise InputError(f"svd is {shown(svd)}: give the number of directions to keep, at least 1")
     units = Units.of(data, svd)
     rows = grouped_rows(data, units)
     fit = estimator_of(ratio)(rows, rng)

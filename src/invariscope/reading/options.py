@@ -7,6 +7,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from invariscope.rows.settings import several
+
 #: What can be done about missing values.
 MISSING_CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator", "keep")
 
@@ -105,10 +107,10 @@ class ReadOptions:
             return text
 
 
-def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+def names_of(given: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
     """One name, several or none, as a tuple.
 
-    >>> names_of("age"), names_of(["age", "sex"]), names_of(None)
+    >>> names_of("age", "drop"), names_of(["age", "sex"], "drop"), names_of(None, "drop")
     (('age',), ('age', 'sex'), ())
     """
-    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+    return () if given is None else tuple(several(given, option, '"age"' if option != "na" else '"-"'))

@@ -82,11 +82,11 @@ def read(
     options = ReadOptions(
         target=target,
         env=env,
-        features=names_of(features),
-        drop=names_of(drop),
-        categories=names_of(categories),
+        features=names_of(features, "features"),
+        drop=names_of(drop, "drop"),
+        categories=names_of(categories, "categories"),
         missing=missing,
-        na=names_of(na),
+        na=names_of(na, "na"),
         env_bins=env_bins,
         drop_env=drop_env,
     )

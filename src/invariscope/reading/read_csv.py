@@ -16,7 +16,7 @@ from invariscope.reading.file_bytes import BEGINNING, FileBytes
 
 SEPARATORS = (",", ";", "\t")
 #: Bytes that Arrow reads at a time; every column of every block has its price, so that of wide tables it reads more.
-BLOCK, BYTES_PER_COLUMN, LARGEST_BLOCK = 1 << 20, 1 << 12, 1 << 30
+BLOCK, BYTES_PER_COLUMN, LARGEST_BLOCK = 1 << 20, 1 << 12, 1 << 26
 #: Columns from which on it is told in advance which hold decimals: to guess the type of one takes it 0.1 ms.
 WIDE = 200
 ROWS_TOLD_BY = 5
@@ -78,7 +78,11 @@ def _read(
                 types = dict.fromkeys(codes, pa.string())
                 decimals = ()
             elif _is_cut(error) and block < min(source.size, LARGEST_BLOCK):  # a line that is longer than a block
-                block *= 16
+                block = min(16 * block, LARGEST_BLOCK)
+            elif _is_cut(error) and source.size > LARGEST_BLOCK:  # what is wrong with it would take minutes to find
+                raise InputError(
+                    f"{source.path} has a line of more than {LARGEST_BLOCK:,} bytes: write one line per row"
+                ) from error
             else:
                 refuse_uneven_line(source, separator)
                 raise

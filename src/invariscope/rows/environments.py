@@ -13,12 +13,20 @@ from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import Blocks, Sums, refuse_out_of_range, sum_by_environment
 from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.labels import encoded_environments, encoded_target, read_alike
+from invariscope.rows.settings import shown
 from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
 
 OF_MATRIX = ("X", "columns", "blocks", "notes")
 #: What Environments that differ in one respect have in common but for that.
 SHARED = ("labels", "offsets", "order", "classes", "y", "weight", "env_name", "target_name", "_notes", *OF_MATRIX)
 HEAVIEST = 1e9  # rows one row may stand for, and one over it the least: sums of squares of both are exact enough
+
+
+def refuse_empty(matrix: Array) -> None:
+    """No rows, or no columns: there is nothing to compute with."""
+    if 0 in matrix.shape:
+        rows, columns = matrix.shape
+        raise InputError(f"X is empty: it has {rows} rows and {columns} columns, give at least one of each")
 
 
 class Environments:
@@ -68,10 +76,12 @@ class Environments:
     ) -> None:
         if env is None:
             raise InputError("no environments given: pass env=, one label per row (the site, year, camera, ...)")
+        for option, name in {"env_name": env_name, "target_name": target_name}.items():
+            if name is not None and not isinstance(name, str):
+                raise InputError(f'{option} is {shown(name)}: give a text, such as "site"')
         matrix, own_columns = matrix_of(X)
         n = len(matrix)
-        if n == 0 or matrix.shape[1] == 0:
-            raise InputError(f"X is empty: it has {n} rows and {matrix.shape[1]} columns, give some of both")
+        refuse_empty(matrix)
         env_values, own_env_name = column_of_labels(env, "env")
         self.env_name = env_name or own_env_name or "environment"
         self.target_name = target_name or "target"

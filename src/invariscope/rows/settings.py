@@ -6,6 +6,7 @@ A truth value is no number here: ``n_boot=True`` is a slip, not one draw.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from invariscope.wording import short
 
 FEWEST_DRAWS = 99  # of an interval: its ends are then the third draws from either end
 MOST_DRAWS = 1_000_000
+MOST_FOLDS = 10_000  # each has moments of its own
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
 TRUTH = (bool, np.bool_)  # Python counts True as 1: nobody means one step by it
@@ -62,6 +64,19 @@ def real_number(value: Any, name: str, least: float = 0.0, below: float = math.i
     raise InputError(
         f"{name} is {shown(value)}: give a number {bounds}{f' and below {below:g}' if below < math.inf else ''}"
     )
+
+
+def several(given: Any, name: str, example: str) -> list[Any]:
+    """One text, or several things, as a list; a number is neither.
+
+    >>> several("regret", "criteria", '"dric"'), several(("a", "b"), "drop", '"age"')
+    (['regret'], ['a', 'b'])
+    """
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, Iterable) and not isinstance(given, bytes):
+        return list(given)
+    raise InputError(f"{name} is {shown(given)}: give a list, such as [{example}]")
 
 
 def shown(value: Any, limit: int = 60) -> str:

@@ -13,6 +13,7 @@ from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.environments import Environments
+from invariscope.rows.settings import several
 
 TASKS = ("auto", "regression", "classification", "binary", "multiclass")
 LOSS_OF_TASK = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
@@ -246,7 +247,7 @@ def _coded(
             "given, or an InvariantRegressor."
         )
     if classes is not None:
-        order = tuple(classes)
+        order = tuple(several(list(classes) if isinstance(classes, str) else classes, "classes", "0, 1"))
     else:  # numbers that count from 0 are codes, even if some class is absent; others are sorted
         order = tuple(range(count)) if count is not None and len(labels) < count and _count(labels, count) else labels
     if outputs is not None and len(order) != count:

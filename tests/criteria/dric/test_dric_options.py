@@ -276,3 +276,14 @@ def test_a_model_in_place_of_its_predictions_is_named(seed: int) -> None:
     X, env = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
     with pytest.raises(InputError, match="baseline: a model was given; give the numbers it predicts"):
         dric(X[:, 0], X, env, baseline=LinearRegression())
+
+
+def test_a_target_with_gaps_is_refused_whatever_it_holds() -> None:
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(60, 1)), np.repeat(["a", "b"], 30)
+    share = 1 / (1 + np.exp(-X[:, 0]))
+    label = np.resize(np.array(["no", "yes"], dtype=object), 60)
+    gaps = np.where(np.arange(60) == 7, None, label)
+    with pytest.raises(InputError, match=r'^"y" is missing in 1 of 60 rows: drop them or give them a label$'):
+        with_resamples(share, X, site, baseline=share / 2, y=gaps, n_boot=0)
+    assert with_resamples(share, X, site, baseline=share / 2, y=label, n_boot=0).bound is not None

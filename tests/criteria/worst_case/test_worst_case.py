@@ -391,3 +391,27 @@ def test_the_number_of_threads_changes_no_bit(seed: int, monkeypatch: pytest.Mon
             assert np.array_equal(getattr(other, name), getattr(curves[0], name)), name
     monkeypatch.setattr(log_loss, "BLOCK", 80)  # nor do the blocks: fixed points know nothing of their neighbours
     np.testing.assert_allclose(curve(head, Z, y, "log_loss", [0.0, 0.3, 1.0]).loss, curves[0].loss, rtol=1e-9)
+
+
+def test_a_head_of_extreme_weights_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    Z, env = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
+    for head in (LinearHead([1e300, 0.0], 0.0), LinearHead([1.0, 0.0], -1e300)):
+        with pytest.raises(
+            InputError,
+            match=r"^the head has weights of the order of 1e\+300, too far from 1 to compute with: give weight and "
+            r"bias in the units of Z and y$",
+        ):
+            worst_case(head, Z, Z[:, 0], env, n_boot=0)
+    assert np.isfinite(worst_case(LinearHead([1.0, 0.0], 0.0), Z, rng.normal(size=40), env, n_boot=0).value)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_lost_digits_are_noted(grouped: bool) -> None:
+    rng = np.random.default_rng(0)
+    Z, y, env = rng.normal(size=(40, 1)), rng.normal(size=40), np.repeat(["a", "b"], 20) if grouped else None
+    head = LinearHead([1.0], 0.0)
+    for rows, target, place in ((Z + 1e15, y, 'Column "x0"'), (Z, y + 1e15, 'Target "y"')):
+        notes = worst_case(head, rows, target, env, n_boot=0).notes
+        assert sum(note.startswith(f"{place} holds numbers near 1e+15 within") for note in notes) == 1
+    assert not any("holds numbers near" in note for note in worst_case(head, Z, y, env, n_boot=0).notes)

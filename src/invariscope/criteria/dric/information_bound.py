@@ -11,6 +11,7 @@ from invariscope.errors import InputError
 from invariscope.results import InformationBound
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
+from invariscope.rows.labels import numbers_or_labels
 from invariscope.rows.tables import vector_of
 
 ASSUMPTIONS = (
@@ -67,15 +68,12 @@ def _coding(data: Environments) -> tuple[Floats, tuple[str, ...]]:
 
 def _target_columns(data: Environments, target: Any, outputs: int) -> Floats:
     """The target as one column, or as one 0/1 column per class where the predictions are class probabilities."""
-    values, _ = vector_of(target, "y")
-    values = np.asarray(data.grouped(values, "y"))
-    if outputs == 1 and values.dtype.kind in "iufb":
-        numbers = values.astype(np.float64)
-        if not np.isfinite(numbers).all():
-            bad = int(np.sum(~np.isfinite(numbers)))
-            raise InputError(f"y has {bad} missing or infinite values: drop those rows or fill them in")
+    values, name = vector_of(target, "y")
+    numbers, labels = numbers_or_labels(values, name or "y")
+    numbers = np.asarray(data.grouped(numbers, "y"))
+    if outputs == 1 and labels is None:
         return numbers[:, None]
-    classes, codes = np.unique(values, return_inverse=True)
+    classes, codes = np.unique(numbers, return_inverse=True)
     if len(classes) != max(outputs, 2):
         raise InputError(
             f"y has {len(classes)} classes but predictions have {outputs} columns: give one column per class"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Floats
+from invariscope.rows.settings import is_real
 
 NULL_SPACE = 1e-12  # of the largest eigenvalue: below lies rounding error
 MAX_STEPS = 500
@@ -44,9 +46,9 @@ class Damping:
         return np.maximum(self.base, self.floor - lowest)
 
 
-def given_damping(damping: float | str) -> float:
+def given_damping(damping: Any) -> float:
     """The number a user gave in place of "auto"."""
-    if isinstance(damping, str) or not (damping >= 0 and math.isfinite(damping)):
+    if not is_real(damping) or not 0 <= damping < math.inf:
         raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
     return float(damping)
 

@@ -17,10 +17,12 @@ from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
+from invariscope.rows.settings import whole_number
 from invariscope.rows.targets import Target, target_of_columns
 
 CLEAR_GAP = 2.0  # standard errors from which a bin's gap is taken for real at the lower end
 FAR_FROM_ZERO = 8.0  # standard deviations from which |normal| is the normal itself
+MOST_BINS = 10_000  # of every environment: more than that hold a row or none
 BISECTIONS = 50  # 2⁻⁵⁰ of the range 0..1 is rounding error
 
 
@@ -81,8 +83,7 @@ def calibration_variance(
     >>> round(result.value, 4), result.worst
     (0.04, 'b')
     """
-    if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
-        raise InputError(f"bins is {bins!r}: give a whole number of 1 or more")
+    bins = whole_number(bins, "bins", 1, MOST_BINS)
     data = grouped_predictions(predictions, y, env, weight)
     target = target_of_columns(data, task, columns=data.X.shape[1])
     if target.task == "regression":
@@ -90,7 +91,7 @@ def calibration_variance(
             "calibration needs classes and their probabilities, but this target holds numbers: give classes"
         )
     values = predictions_for(data, target)
-    cells = _cells_of(data, *_confidence_and_hits(values, target), int(bins))
+    cells = _cells_of(data, *_confidence_and_hits(values, target), bins)
     observed = cells.calibration_error()
     low, centre, high = _error_interval(cells, observed)
     value = float(np.var(observed))

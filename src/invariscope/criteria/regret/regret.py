@@ -22,7 +22,7 @@ from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of
 from invariscope.rows.resampling import generator, pvalue
-from invariscope.rows.settings import NOT_DRAWN, number_of_draws, whole_number
+from invariscope.rows.settings import MOST_FOLDS, NOT_DRAWN, number_of_draws, whole_number
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of
 
 LEVEL = "(overall level)"
@@ -103,7 +103,7 @@ def regret(
     data = Environments.of(Z, y, env, weight)
     target = target_of(data, task)
     refuse_unfit_for_own_heads(data, target)
-    folds, n_boot = whole_number(folds, "folds", 2), number_of_draws(n_boot)
+    folds, n_boot = whole_number(folds, "folds", 2, MOST_FOLDS), number_of_draws(n_boot)
     refuse_too_few_rows(data, target)
     with one_blas_thread():
         return _measured(data, target, folds, n_boot, seed)

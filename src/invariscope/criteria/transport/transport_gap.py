@@ -29,7 +29,7 @@ from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, pvalue, whole
-from invariscope.rows.settings import NOT_DRAWN, number_of_draws, whole_number
+from invariscope.rows.settings import MOST_FOLDS, NOT_DRAWN, number_of_draws, whole_number
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_of, target_of_columns
 from invariscope.wording import listed, names
 
@@ -135,7 +135,7 @@ def transport_gap(
     0.001
     """
     data = Environments.of(Z, y, env, weight)
-    folds, n_boot = whole_number(folds, "folds", 2), number_of_draws(n_boot)
+    folds, n_boot = whole_number(folds, "folds", 2, MOST_FOLDS), number_of_draws(n_boot)
     given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may

@@ -11,9 +11,11 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import refuse_out_of_range
+from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights
 from invariscope.rows.labels import numbers_or_labels
 from invariscope.rows.not_tables import refuse_no_table
+from invariscope.rows.settings import several
 from invariscope.rows.tables import array_of, matrix_of, vector_of
 from invariscope.rows.targets import Target, target_in
 
@@ -35,6 +37,7 @@ class Rows:
     environments: tuple[Hashable, ...] = ()
     env: Integers | None = None
     name: str = "y"
+    notes: tuple[str, ...] = ()
 
     def target(self, task: str, outputs: int, classes: Sequence[Any] | None) -> Target:
         """Classes or numbers, by the rule of :func:`~invariscope.rows.targets.target_of`."""
@@ -48,17 +51,19 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
         if data.y is None:
             raise InputError("the Environments hold no target: make them with y, one value per row")
         data.refuse_out_of_range()
-        return Rows(data.X, data.y, data.classes, data.weight, data.labels, data.codes, data.target_name)
+        return Rows(data.X, data.y, data.classes, data.weight, data.labels, data.codes, data.target_name, data.notes)
     if y is None:
         raise InputError("no target given: pass y, one value per row")
     column, labels, name = _column(y)
     matrix, columns, shape = _matrix(Z)
     if len(column) != len(matrix):
         raise InputError(f"Z has {len(matrix)} rows but y has {len(column)}: give one value per row")
+    odd = notes_on_lost_digits(column[:, None], [f'Target "{name}"']) if labels is None and column.ndim == 1 else ()
     if env is None:
         _refuse_missing(matrix, columns)
         counts = None if weight is None else checked_weights(weight, len(matrix))
-        return Rows(matrix.reshape(shape), column, labels, counts, name=name)
+        odd = (*odd, *notes_on_lost_digits(matrix, [f'Column "{column_name}"' for column_name in columns]))
+        return Rows(matrix.reshape(shape), column, labels, counts, name=name, notes=odd)
     data = Environments(matrix, None, env, weight)
     refuse_out_of_range(float(np.abs(matrix).max()), "Z")
     counts, codes, rows = data.weight, data.codes, data.X
@@ -67,7 +72,7 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
     else:
         rows, codes = data.original(rows), data.original(codes)
         counts = None if counts is None else data.original(counts)
-    return Rows(rows.reshape(shape), column, labels, counts, data.labels, codes, name)
+    return Rows(rows.reshape(shape), column, labels, counts, data.labels, codes, name, (*odd, *data.notes))
 
 
 def _column(y: Any) -> tuple[Array, tuple[Any, ...] | None, str]:
@@ -107,7 +112,7 @@ def losses_of(loss: str | Sequence[str], task: str) -> tuple[list[str], str]:
     >>> losses_of("squared", "auto"), losses_of(["hinge", "auto"], "auto"), losses_of("auto", "auto")
     ((['squared'], 'regression'), (['hinge', 'auto'], 'classification'), (['auto'], 'auto'))
     """
-    names = [loss] if isinstance(loss, str) else list(loss)
+    names = several(loss, "loss", '"log_loss"')
     unknown = [name for name in names if name not in (*LOSSES, "auto")]
     if unknown or not names:
         raise InputError(f'loss {unknown[0] if unknown else ""!r} is unknown: use "auto", {", ".join(LOSSES)}')

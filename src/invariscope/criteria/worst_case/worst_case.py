@@ -22,7 +22,7 @@ from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.results import WorstCaseResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread
+from invariscope.rows.blocks import one_blas_thread, out_of_range
 from invariscope.rows.resampling import generator
 from invariscope.rows.settings import NOT_DRAWN, number_of_draws
 from invariscope.rows.targets import Target
@@ -123,7 +123,8 @@ def worst_case(
     rows = rows_of(Z, y, env, weight, grouped=isinstance(head, LinearHead))
     if not isinstance(head, LinearHead):
         target = rows.target(task, torch_heads().outputs_of(head, rows.Z), classes)
-        return _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
+        result = _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
+        return replace(result, notes=(*result.notes, *rows.notes))
     if rows.Z.ndim != 2:
         raise InputError(
             f"Z has {rows.Z.ndim} dimensions, but a linear head reads rows x columns: give Z.reshape(len(Z), -1)"
@@ -132,11 +133,22 @@ def worst_case(
         raise InputError(
             f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns: give those it was fitted on"
         )
+    _refuse_extreme(head)
     target = rows.target(task, head.n_outputs, classes)
     with one_blas_thread():
         result = _solved(head, rows, target, losses_for(names, target), radii, relative, n_boot, rng)
     sorted_by_us = [] if classes is not None else order_note(target.classes)
-    return replace(result, notes=(*result.notes, *sorted_by_us))
+    return replace(result, notes=(*result.notes, *rows.notes, *sorted_by_us))
+
+
+def _refuse_extreme(head: LinearHead) -> None:
+    """Weights of 1e200, say, have squares that are infinite, and a worst case that is no number."""
+    largest = max(float(np.abs(head.weight).max()), float(np.abs(head.bias).max()))
+    if largest > 1 and out_of_range(largest):
+        raise InputError(
+            f"the head has weights of the order of {largest:.0e}, too far from 1 to compute with: give weight and bias "
+            "in the units of Z and y"
+        )
 
 
 def _solved(
