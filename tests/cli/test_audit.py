@@ -502,7 +502,7 @@ def test_environments_left_out(run: Run) -> None:
     ("rows", "labels", "remedy"),
     [
         (3, ["Lyon", "Oslo", "Rome"], "To drop it, pass --drop-env Lyon."),
-        (3, [7, 8, 9], "To drop it, pass --drop-env 7; to group the values of hospital, pass --env-bins 4."),
+        (3, [7, 8, 9], "To drop it, pass --drop-env 7; to group the values of hospital, pass --env-bins 2."),
         (1, ["Lyon", "Oslo", "Rome"], "leave out what is so rare with --drop-env Lyon, or give it another label"),
     ],
 )
@@ -519,6 +519,9 @@ def test_an_environment_with_too_few_rows_can_be_dropped_as_told(
     found = numbers(run, "--features", "age,risk", "--drop-env", str(labels[0]), data="rare.csv")
     assert found["data"]["labels"] == labels[1:]
     assert found["notes"][0].startswith(f"Left out as asked: hospital {labels[0]} ({rows} row")
+    if "--env-bins" in remedy:
+        found = numbers(run, "--features", "age,risk", "--env-bins", "2", data="rare.csv")
+        assert found["data"]["labels"] == ["hospital 7–8", "hospital 9"]
 
 
 def test_an_environment_with_one_class_can_be_dropped_as_told(run: Run, hospitals: pd.DataFrame) -> None:

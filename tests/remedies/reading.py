@@ -72,7 +72,7 @@ def predicted(target: Any, prediction: Any, **task: str) -> Any:
 
 
 def few(drop_env: Any = (), **bins: Any) -> Any:
-    """What fails because of some environment, as on the command line: site 3 has a single row."""
+    """What fails because of some environment, as on the command line: site 3 has two rows."""
     options = ReadOptions(target="y", env="site", drop_env=drop_env, **bins)
     frame = having(site=np.array([1, 2] * 19 + [3, 3]))
     rows = read_with(frame, options)
@@ -172,7 +172,7 @@ CASES = [
     Case("name fewer", lambda: read(drop_env=["Bern", "Oslo"]), lambda: read(drop_env=["Bern"])),
     Case("there are Bern, Oslo", lambda: read(drop_env="Rome"), lambda: read(drop_env="Oslo")),
     Case('To drop it, pass drop_env="3"', few, lambda: few("3")),
-    Case("to group the values of site, pass env_bins=4", few, lambda: few(env_bins=2)),
+    Case("to group the values of site, pass env_bins=2", few, lambda: few(env_bins=2)),
     Case(
         'or pass env_bins="year"',
         lambda: grouped(np.tile(["1/2/2023", "3/4/2024"], N // 2), "month"),

@@ -322,11 +322,11 @@ def named_environments(
 def with_remedy(env: pd.Series, options: ReadOptions) -> Iterator[None]:
     """Whatever fails because of some environments says how to leave them out, or to group them.
 
-    >>> with with_remedy(pd.Series([1, 2, 2], name="site"), ReadOptions(target="y", env="site")):
+    >>> with with_remedy(pd.Series([1, 2, 2, 3, 3], name="site"), ReadOptions(target="y", env="site")):
     ...     raise InputError("site 1 has 1 row.", environments=[1])
     Traceback (most recent call last):
     invariscope.errors.InputError: site 1 has 1 row. To drop it, pass drop_env="1"; to group the values of site, pass
-    env_bins=4.
+    env_bins=2.
     """
     try:
         yield
@@ -339,7 +339,9 @@ def remedy_for(labels: Sequence[Hashable], env: pd.Series, options: ReadOptions)
     if not labels:
         return ""
     spell = options.spell
-    proposed = {"numbers": PROPOSED, "dates": "month"}.get(kind_of(env)) if options.bins is None else None
+    groups = min(PROPOSED, env.nunique() - 1)  # as many groups as there are values would change nothing
+    kinds = {"numbers": groups if groups > 1 else None, "dates": "month"}
+    proposed = kinds.get(kind_of(env)) if options.bins is None else None
     grouped = "" if proposed is None else f"; to group the values of {options.env}, pass {spell('env_bins', proposed)}"
     what = "it" if len(labels) == 1 else "all of these"
     return f"To drop {what}, pass {spell('drop_env', [str(label) for label in labels])}{grouped}."
