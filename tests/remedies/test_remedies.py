@@ -45,3 +45,9 @@ def test_no_refusal_is_without_its_remedy(name: str, tmp_path: Path) -> None:
             except InputError as error:
                 left -= reached_by(error, made, known)
     assert not left, "refusals that no case in tests/remedies reaches:\n" + "\n".join(map(str, sorted(left)))
+
+
+def test_every_refusal_of_the_source_is_in_some_room() -> None:
+    rooms = [module.ROOM if isinstance(module.ROOM, tuple) else (module.ROOM,) for module in MODULES.values()]
+    outside = [str(site) for site in sites() if not any(site.file.startswith(room) for room in rooms)]
+    assert not outside, "refusals in no module's ROOM:\n" + "\n".join(outside)

@@ -303,11 +303,8 @@ def _head(network: Logits, outputs: int | None) -> LinearHead | None:
 
 def _classes(given: Sequence[Any] | None, task: str | None, outputs: int | None) -> tuple[Any, ...] | None:
     if given is not None:
-        labels = tuple(
-            np.asarray(
-                several(list(given) if isinstance(given, str) else given, "classes", "0, 1"), dtype=object
-            ).tolist()
-        )
+        names = several(list(given) if isinstance(given, str) else given, "classes", "0, 1")
+        labels = tuple(np.asarray(names, dtype=object).tolist())
         if task == "regression":
             raise InputError("classes were given, but the task is regression: leave one of them out")
         wanted = None if outputs is None else max(outputs, 2)
