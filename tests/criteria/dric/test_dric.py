@@ -210,7 +210,10 @@ def test_the_true_ratio_gives_zero_for_every_predictor(seed: int) -> None:
         ({"representation": np.zeros((7, 1))}, "X has 210 rows but the representation has 7"),
         ({"n_boot": 5}, "n_boot is 5: give"),
         ({"n_boot": "many"}, "n_boot is 'many': give"),
-        ({"y": np.full(210, np.nan)}, "y has 210 missing or infinite values"),
+        (
+            {"y": np.full(210, np.nan)},
+            '^target "y" has 210 missing or infinite values: drop those rows or fill them in$',
+        ),
         ({"y": np.repeat(["a", "b", "c"], 70)}, "y has 3 classes but predictions have 1 columns"),
         ({"baseline": np.zeros((210, 2))}, "predictions have 1 outputs but the baseline has 2"),
         ({"baseline": np.zeros(7)}, "X has 210 rows but baseline has 7"),

@@ -61,7 +61,7 @@ def test_auto_takes_numbers_for_numbers_and_labels_for_classes() -> None:
         ({"y": ["a", "b", "c"]}, "classes"),
         ({"y": ["a", "b", "b"], "classes": ["a", "z"]}, '"b"'),
         ({"y": [0.0, np.nan, 1.0]}, "missing"),
-        ({"y": ["a", "b", "b"], "loss": "squared"}, "needs numbers"),
+        ({"y": ["a", "b", "b"], "loss": "squared"}, "holds labels, not numbers: give numbers"),
         ({"weight": [1, -1, 1]}, "negative"),
         ({"weight": [0, 0, 0]}, "0 everywhere"),
         ({"Z": [[1.0], [np.nan], [2.0]]}, "x0"),
