@@ -7,7 +7,7 @@ import io
 import pytest
 import rich.console
 
-from invariscope.progress import receiving, reporting
+from invariscope.progress import counting, receiving, reporting
 
 
 def test_nothing_is_shown_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,3 +56,12 @@ def test_one_thing_is_shown_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "downloading the package b 1.0" in frame
     assert "a.zip" not in frame
     assert "MB" not in frame
+
+
+def test_steps_are_counted_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    terminal = rich.console.Console(file=screen, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr(rich.console, "Console", lambda stderr: terminal)
+    with counting(True) as show:
+        show("training", 1500, 20_000)
+    assert "1,500 of 20,000" in screen.getvalue()

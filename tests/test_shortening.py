@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from invariscope import wording
-from invariscope.shortening import cells, cut, distinct
+from invariscope.results import Estimate
+from invariscope.shortening import LONGEST, abridged, cells, cut, distinct
 
 EDGES = [f"{k / 7:.6f}" for k in range(31)]
 BINS = [f"({low}, {high}]" for low, high in itertools.pairwise(EDGES)]
@@ -94,3 +96,19 @@ def test_one_name_is_cut_as_everywhere() -> None:
 def test_sixteen_thousand_columns_take_a_moment() -> None:
     names = [f"the measurement of the sensor of the machine, number {k}" for k in range(16_000)]
     assert len(set(distinct(names, 30))) == 16_000
+
+
+def test_names_too_long_to_be_read_are_shortened_wherever_they_stand() -> None:
+    one, other = "ward " + "x" * 999 + " north", "ward " + "x" * 999 + " south"
+    record = {one: (Estimate(1.0), [other, 3]), "said": f"{one} pays, {other} does not", "Bern": np.arange(2)}
+    found = abridged(record, [one, other, "Bern", 3])
+    first, second = distinct([one, other, "Bern"], LONGEST)[:2]
+    assert first != second
+    assert max(len(first), len(second)) <= LONGEST
+    assert found[first] == (Estimate(1.0), [second, 3])
+    assert found["said"] == f"{first} pays, {second} does not"
+    assert found["Bern"] is record["Bern"]
+    assert one in record  # the user's own stay as they are
+    assert abridged(record, ["Bern", "x" * LONGEST]) is record
+    part = {"whole": f"{one} and {one} two"}  # one name is the beginning of another
+    assert abridged(part, [one, f"{one} two"])["whole"].count("…") == 2

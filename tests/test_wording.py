@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from invariscope import wording
 from invariscope.results import Estimate
@@ -131,9 +135,26 @@ def test_numbers_read_back_to_three_digits(seed: int) -> None:
 
 
 def test_columns_share_their_decimals() -> None:
-    assert wording.aligned([123.4, 0.7, math.nan]) == ["123", "1", "–"]
+    assert wording.aligned([123.4, 678.9, math.nan]) == ["123", "679", "–"]
     assert wording.aligned([0.58, 0.0404, math.nan]) == ["0.580", "0.040", "–"]
     assert wording.aligned([]) == []
+    assert wording.aligned([0.0, 0.0]) == ["0.00", "0.00"]
+
+
+def test_the_smallest_number_of_a_column_keeps_its_digits() -> None:
+    assert wording.aligned([123.4, 0.7, 0.0]) == ["123.40", "0.70", "0.00"]
+    assert wording.aligned([4.2, 0.00031]) == ["4.20000", "0.00031"]
+    assert wording.aligned([4210.0, 0.031]) == ["4,210.000", "0.031"]
+    assert wording.aligned([42100.0, 0.031, math.nan]) == ["42,100", "0.0310", "–"]  # too far apart
+
+
+@given(st.lists(st.floats(1e-9, 1e12), min_size=1, max_size=6))
+def test_no_number_of_a_column_is_rounded_to_nothing(values: list[float]) -> None:
+    for text, value in zip(wording.aligned(values), values, strict=True):
+        mantissa, _, power = (
+            text.replace(",", "").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")).partition(" × 10")
+        )
+        assert float(mantissa) * 10.0 ** int(power or 0) == pytest.approx(value, rel=0.051)
 
 
 def test_names_stay_apart_and_printable() -> None:
@@ -180,3 +201,37 @@ def test_a_name_in_a_heading_keeps_what_tells_it_apart(form: str) -> None:
 def test_a_long_word_is_cut_at_its_end() -> None:
     assert wording.short("x" * 300) == "x" * 39 + "…"
     assert wording.short("ends in a blank and " + "y" * 300) == "ends in a blank and " + "y" * 19 + "…"
+
+
+def test_percentages_are_written_one_way_everywhere() -> None:
+    """With a blank before the sign, as `percent` writes them, and with its digits."""
+    source = Path(wording.__file__).parent
+    own_way = re.compile(r"\{[^{}]*:[^{}]*%\}")
+    assert own_way.search('f"{share:.0%}"')
+    lines = [(path.name, line) for path in source.rglob("*.py") for line in path.read_text("utf-8").splitlines()]
+    assert not [(name, line.strip()) for name, line in lines if own_way.search(line)]
+
+
+@pytest.mark.parametrize("label", ["Bern", "VA Long Beach", "Québec Nord", "Saint-Denis", "St. Gallen", "東京", "USA"])
+def test_proper_names_stand_in_a_sentence_as_they_are(label: str) -> None:
+    assert wording.quoted(label) == label
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "no",
+        "No",
+        "a",
+        "None",
+        "north",
+        "age (yrs) under 50",
+        "age (yrs) over fifty",
+        "Ward 3",
+        "site_b",
+        "30 %",
+        "Ward B)",
+    ],
+)
+def test_what_could_be_read_as_part_of_the_sentence_is_quoted(label: str) -> None:
+    assert wording.quoted(label) == f'"{label}"'

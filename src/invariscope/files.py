@@ -28,6 +28,8 @@ Value = TypeVar("Value")
 STANDARD_OUTPUT = 1
 STREAMS = {"-": 1, "/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 DESCRIPTOR = re.compile(r"/(?:dev|proc/(?:self|thread-self))/fd/(\d+)")
+#: What is said of a name that leads nowhere.
+NO_SUCH_FILE = "there is no such file; look at its name and folder"
 #: Links to follow before they are taken for a circle, as Linux does.
 LINKS = 40
 #: Seconds to wait for the reader of a pipe, and bytes that a pipe with any room takes at once.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from invariscope.errors import printable
+from invariscope.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,6 +57,8 @@ def _megabytes(arrived: int, total: int) -> str:
 
 def _terminal(progress: bool | Say) -> Console | None:
     """The terminal to draw on, if that is wanted and there is one."""
+    if not (callable(progress) or isinstance(progress, bool)):
+        raise InputError(f"progress is {progress!r}: give True, False, or a function that takes a text")
     if callable(progress) or not progress:
         return None
     from rich.console import Console

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
-from invariscope.wording import clean
+from invariscope.wording import SEAM, clean, numbered
+from invariscope.wording import names as told_apart
 
+#: Letters of a name that is shown whole somewhere: in a sentence, a note, or when it is pointed at.
+LONGEST = 300
+#: Letters of a name in a heading or a sentence of the page.
+SPOKEN = 40
 #: Rounds of looking where names that still read the same part; what then does is numbered.
 ROUNDS = 8
-#: Where a name may be cut without cutting a word or a number.
-SEAM = re.compile(r"[^\w.,]+|_")
 
 
 def cells(text: str) -> int:
@@ -41,7 +45,53 @@ def distinct(texts: Sequence[str], limit: int) -> tuple[str, ...]:
             start = _parting([lines[k] for k in group], limit)
             for k in group:
                 shown[k] = _from(lines[k], start, limit)
-    return _numbered(shown, limit)
+    return numbered(shown, lambda text, taken: cut(text, limit - taken))
+
+
+def among(name: Any, names: Iterable[Any], limit: int = SPOKEN) -> str:
+    """One of these names, shortened for a heading or a sentence so that it cannot be taken for another of them.
+
+    >>> among("ward 2 of the hospital", ["ward 1 of the hospital", "ward 2 of the hospital"], 14)
+    'ward 2 of the…'
+    """
+    labels = list(names)
+    return distinct(told_apart(labels), limit)[labels.index(name)]
+
+
+Record = TypeVar("Record")
+
+
+def abridged(record: Record, names: Iterable[Any]) -> Record:
+    """A copy of a record in which these names of a user's, where they are too long to be read, are shortened together.
+
+    Wherever they stand, as labels, as keys or inside a sentence: a page repeats them hundreds of times.
+
+    >>> abridged({"a" * 999: "a" * 999 + " pays"}, ["a" * 999, "b"]) == {"a" * 299 + "…": "a" * 299 + "… pays"}
+    True
+    """
+    texts = list(dict.fromkeys(str(name) for name in names if isinstance(name, str)))
+    if all(len(text) <= LONGEST for text in texts):
+        return record
+    shown = {text: name for text, name in zip(texts, distinct(texts, LONGEST), strict=True) if len(text) > LONGEST}
+    shown |= {clean(text): name for text, name in shown.items()}
+    # the longest first: one may be part of another
+    rewritten: Record = _rewritten(record, sorted(shown.items(), key=lambda item: -len(item[0])))
+    return rewritten
+
+
+def _rewritten(part: Any, shown: Sequence[tuple[str, str]]) -> Any:
+    """A value with all texts in it rewritten."""
+    if isinstance(part, str):
+        for long, name in shown:
+            part = part.replace(long, name) if len(part) >= len(long) else part
+        return part
+    if isinstance(part, Mapping):
+        return {_rewritten(key, shown): _rewritten(value, shown) for key, value in part.items()}
+    if isinstance(part, tuple | list):
+        return type(part)(_rewritten(one, shown) for one in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{one.name: _rewritten(getattr(part, one.name), shown) for one in fields(part)})
+    return part
 
 
 def cut(text: str, limit: int) -> str:
@@ -102,17 +152,3 @@ def _from(line: str, start: int, limit: int) -> str:
 def _head(limit: int) -> int:
     """How many of the first letters are kept: a quarter, unless that says nothing."""
     return limit // 4 if limit >= 12 else 0
-
-
-def _numbered(shown: Sequence[str], limit: int) -> tuple[str, ...]:
-    """What still reads the same, numbered."""
-    taken: set[str] = set()
-    texts = []
-    for text in shown:
-        name, count = text, 1
-        while name in taken:
-            count += 1
-            name = f"{cut(text, limit - len(f' ({count})'))} ({count})"
-        taken.add(name)
-        texts.append(name)
-    return tuple(texts)

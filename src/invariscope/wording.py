@@ -21,8 +21,14 @@ LOSS_NAMES = {
 #: A share that may be above this (1,000 %), and is not known to within a factor of two, is of no known size.
 UNBOUNDED = 10.0
 NO_BOUND = "cannot be bounded"
+#: Powers of ten between numbers of one column up to which they share their decimals.
+FAR_APART = 5
 #: Where a name can be cut without cutting a word or a number.
-_SEAM = re.compile(r"[^\w.,]+|_")
+SEAM = re.compile(r"[^\w.,]+|_")
+#: Letters in words, as in "VA Long Beach", "Saint-Denis", "東京" or a name that was cut short.
+_PROPER_NAME = re.compile(r"[^\W\d_]+(?:[ '’.…-]+[^\W\d_]+)*[.…]?")
+#: Words that a sentence reads as its own even with a capital.
+NO_NAMES = frozenset({"a", "all", "any", "both", "each", "i", "it", "no", "none", "one", "some", "their", "they"})
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -45,7 +51,7 @@ def short(text: Any, limit: int = 40) -> str:
     if len(line) <= limit:
         return line
     end = line[-(limit // 2) :]
-    seam = _SEAM.search(end, 0, len(end) - 1)  # what tells bins or wards of one name apart stands at their end
+    seam = SEAM.search(end, 0, len(end) - 1)  # what tells bins or wards of one name apart stands at their end
     last = end[seam.end() :] if seam else ""
     return line[: limit - 1 - len(last)].rstrip(" (") + "…" + last
 
@@ -56,17 +62,20 @@ def names(labels: Iterable[Any]) -> tuple[str, ...]:
     >>> names([1, "1", "b"])
     ('1', '1 (2)', 'b')
     """
-    seen: set[str] = set()
-    texts = []
-    for label in labels:
-        base = name = clean(label)
-        count = 1
-        while name in seen:
+    return numbered(map(clean, labels))
+
+
+def numbered(texts: Iterable[str], cut: Callable[[str, int], str] = lambda text, room: text) -> tuple[str, ...]:
+    """Texts, numbered where they would read the same; ``cut`` makes room for so many letters of a number."""
+    taken: dict[str, None] = {}
+    for text in texts:
+        name, count = text, 1
+        while name in taken:
             count += 1
-            name = f"{base} ({count})"
-        seen.add(name)
-        texts.append(name)
-    return tuple(texts)
+            number = f" ({count})"
+            name = cut(text, len(number)) + number
+        taken[name] = None
+    return tuple(taken)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -98,15 +107,18 @@ def apart(value: float, other: float, digits: int = 3) -> tuple[str, str]:
 
 
 def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
-    """Numbers of one column with the same decimals, so that they can be compared by eye.
+    """Numbers of one column with the same decimals, so that they can be compared by eye; the smallest loses one digit.
 
-    >>> aligned([0.5812, 0.0404])
-    ['0.581', '0.040']
+    Where they are too far apart for that, each has digits of its own.
+
+    >>> aligned([0.5812, 0.0404]), aligned([12.345, 0.0213]), aligned([81000.0, 0.0000123])
+    (['0.581', '0.040'], ['12.345', '0.021'], ['81,000', '1.23 × 10⁻⁵'])
     """
-    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
-    if largest == 0 or not -4 < math.floor(math.log10(largest)) < 9:
+    powers = [math.floor(math.log10(abs(v))) for v in values if math.isfinite(v) and v != 0]
+    largest, smallest = max(powers, default=0), min(powers, default=0)
+    if not (-4 < largest < 9 and largest - smallest <= FAR_APART):
         return [number(v, digits) for v in values]
-    decimals = max(0, digits - 1 - math.floor(math.log10(largest)))
+    decimals = max(0, digits - 1 - largest, digits - 2 - smallest)
     return [f"{v:,.{decimals}f}".replace("-", MINUS) if math.isfinite(v) else MISSING for v in values]
 
 
@@ -292,14 +304,26 @@ def listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
 
 
-def quoted(label: Any) -> str:
-    """A user's label inside a sentence; in quotes where it ends in a number and another may follow.
+def alternatives(items: Sequence[str]) -> str:
+    """What can be done, one or the other.
 
-    >>> quoted("Bern"), quoted(2010), quoted("agreement 30 %")
-    ('Bern', '"2010"', '"agreement 30 %"')
+    >>> alternatives(["drop it", "merge it", "wait"]), alternatives(["wait"])
+    ('drop it, merge it, or wait', 'wait')
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])}, or {items[-1]}"
+
+
+def quoted(label: Any) -> str:
+    """A user's label inside a sentence: in quotes, unless it reads like a proper name, all words of it with capitals.
+
+    What else it is may be taken for a word of the sentence, or its number for one of the sentence's.
+
+    >>> quoted("Bern"), quoted("VA Long Beach"), quoted(2010), quoted("age (yrs) under 50"), quoted("no")
+    ('Bern', 'VA Long Beach', '"2010"', '"age (yrs) under 50"', '"no"')
     """
     text = clean(label)
-    return f'"{text}"' if text[-1].isdigit() or text[-1] in "%°" else text
+    proper = _PROPER_NAME.fullmatch(text) and text.lower() not in NO_NAMES
+    return text if proper and not any(word[0].islower() for word in text.split()) else f'"{text}"'
 
 
 def plural(name: str) -> str:

@@ -260,7 +260,7 @@ def test_a_very_long_label_makes_a_short_sentence(run: Run, hospitals: pd.DataFr
     done = run("--features age --drop-env nowhere", data="long.parquet")
     assert done.exit_code == 2
     assert done.stderr.startswith(
-        'InputError: there is no hospital "nowhere" (--drop-env): there are Bern <b>, Oslo, RR'
+        'InputError: there is no hospital "nowhere" (--drop-env): there are "Bern <b>", "Oslo", "RR'
     )
     assert len(done.stderr) < 2100
     assert numbers(run, "--features", "age", "--drop-env", "Oslo", data="long.parquet")["data"]["rows"] == 400
@@ -443,7 +443,10 @@ def test_what_cannot_be_used_is_told_in_one_sentence(options: list[str], sentenc
 
 def test_the_table_itself_cannot_be_used(run: Run, hospitals: pd.DataFrame) -> None:
     done = run(data="absent.csv")
-    assert (done.exit_code, done.stderr) == (2, "InputError: absent.csv: there is no such file\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "InputError: absent.csv: there is no such file; look at its name and folder\n",
+    )
     hospitals.assign(age=hospitals["age"].where(hospitals["hospital"] != "Rome")).to_csv("holes.csv", index=False)
     done = run(data="holes.csv")
     assert done.exit_code == 2
@@ -495,7 +498,7 @@ def test_environments_left_out(run: Run) -> None:
     assert numbers(run, "--features", "age", "--drop-env", "Rome")["data"]["labels"] == ["Bern <b>", "Oslo"]
     done = run("--drop-env Rome,Oslo --drop-env", "Bern")
     assert done.exit_code == 2
-    assert 'there is no hospital "Bern" (--drop-env): there are Bern <b>, Oslo, Rome' in done.stderr
+    assert 'there is no hospital "Bern" (--drop-env): there are "Bern <b>", "Oslo", "Rome"' in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -607,13 +610,20 @@ def test_usage_errors(options: str, run: Run) -> None:
     assert "Usage: " in done.stderr
 
 
+def test_a_margin_is_a_share_and_not_per_cent(run: Run) -> None:
+    refused = run("--margin 2")
+    assert refused.exit_code == 2
+    said = " ".join(refused.stderr.split())
+    assert said.endswith("'--margin': it is 2.0: give a number above 0 and below 1, such as 0.02 for 2 %")
+
+
 def test_draws_may_be_none_but_not_too_few(run: Run) -> None:
     done = run("--features age --n-boot 0 --json a.json")
     assert done.exit_code == 0
     assert json.loads(Path("a.json").read_text())["results"]["regret"]["interval"] == [None, None]
     refused = run("--features age --n-boot 9")
     assert refused.exit_code == 2
-    assert "n_boot is 9: give 0 for point estimates without intervals, or a whole number of draws" in refused.stderr
+    assert "--n-boot is 9: give 0 for point estimates without intervals, or a whole number of draws" in refused.stderr
 
 
 def test_a_defect_is_not_dressed_up_as_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -626,6 +636,18 @@ def test_a_defect_is_not_dressed_up_as_bad_input(run: Run, monkeypatch: pytest.M
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
+def test_gaps_in_columns_that_nothing_needs_do_not_stop_an_audit_of_predictions(
+    run: Run, hospitals: pd.DataFrame
+) -> None:
+    others = hospitals.drop(columns=["score", "days in bed", "hospital"])
+    holes = hospitals.assign(**{name: others[name].where(others.index != 3) for name in others})
+    holes.to_csv("holes.csv", index=False)
+    audit = numbers(run, "--prediction", "score", data="holes.csv")
+    assert audit["results"]["regret"] == numbers(run, "--prediction", "score")["results"]["regret"]
+    assert any("--missing impute-median" in note for note in audit["notes"])
+    assert any("on the representation" in note and "missing values" in note for note in audit["notes"])
+
+
 def test_predicted_numbers(run: Run, hospitals: pd.DataFrame) -> None:
     found = numbers(run, "--prediction", "score")
     model = iv.Split(predict=hospitals["score"].to_numpy(), task="regression")

@@ -20,8 +20,8 @@ from invariscope.reading.environment_labels import (
     refuse_unbinned,
     without_environments,
 )
-from invariscope.reading.options import SHELL
 from invariscope.rows.environments import Environments
+from invariscope.rows.spelling import PYTHON, SHELL
 
 DAYS = ["2024-12-30", "2023-03-05", "2024-02-29", "2023-03-06"]
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False) | st.integers(-20, 20).map(float)
@@ -307,8 +307,16 @@ def test_environments_left_out_in_a_shell() -> None:
     assert without_environments(env, ("a, b",), spell=SHELL)[0].tolist() == [False, False, True, True]
     assert without_environments(env, ("c, d", "a"), spell=SHELL)[0].tolist() == [False, True, False, True]
     assert without_environments(env, (), spell=SHELL)[1] == ()
-    with pytest.raises(InputError, match=r'^there is no site "f" \(--drop-env\): there are a, b, c, d, e$'):
-        without_environments(env, ("a,f",), spell=SHELL)
+    with pytest.raises(InputError) as told:
+        without_environments(env, ("c, d,a",), spell=SHELL)
+    assert str(told.value) == (
+        'there is no site "c" (--drop-env): there are "a", "b", "c, d", "e"; a label with a comma goes in double '
+        "quotes, or in an option of its own: --drop-env 'c, d'"
+    )
+    assert without_environments(env, ('"c, d",a',), spell=SHELL)[0].tolist() == [False, True, False, True]
+    for labels, drop, spell in ((env[[0, 1, 3]], ("a,f",), SHELL), (env, ("f",), PYTHON)):  # commas separate nothing
+        with pytest.raises(InputError, match=r'^there is no site "f" .*: there are "a", "b".*, "e"$'):
+            without_environments(labels, drop, spell=spell)
     with pytest.raises(InputError, match=r"drop_env= names every site: there would be no row left, name fewer$"):
         without_environments(env, env.tolist())
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -113,6 +114,50 @@ def through_pipe(path: Path, content: bytes) -> pd.DataFrame:
     writer.start()
     try:
         return read_table(path)
+    finally:
+        writer.join()
+
+
+def test_a_pipe_that_nobody_writes_is_refused_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("invariscope.reading.file_bytes.PATIENCE", 0.2)
+    path = tmp_path / "t.csv"
+    os.mkfifo(path)
+    refused: list[BaseException] = []
+
+    def attempt() -> None:
+        with pytest.raises(InputError) as caught:
+            read_table(path)
+        refused.append(caught.value)
+
+    reader = threading.Thread(target=attempt, daemon=True)  # daemon: one that waited would not end
+    reader.start()
+    reader.join(20)
+    assert [str(error) for error in refused] == [
+        f"{path} is a pipe that nobody writes: start its writer first, or name a file"
+    ]
+    path.unlink()
+    pd.testing.assert_frame_equal(through_pipe(path, TEXT.encode()), TABLE)  # as told
+
+
+def test_a_writer_may_take_his_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariscope.reading.file_bytes.PATIENCE", 0.3)
+    path, text = tmp_path / "t.csv", TEXT.encode()
+    os.mkfifo(path)
+
+    def slowly() -> None:
+        time.sleep(0.1)
+        with path.open("wb", buffering=0) as pipe:
+            time.sleep(0.7)
+            pipe.write(text[:9])
+            time.sleep(0.5)
+            pipe.write(text[9:])
+
+    writer = threading.Thread(target=slowly)
+    writer.start()
+    try:
+        pd.testing.assert_frame_equal(read_table(path), TABLE)
     finally:
         writer.join()
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from invariscope.errors import InputError
 from invariscope.reading.missing_values import fill
-from invariscope.reading.options import MISSING_CHOICES, SHELL
+from invariscope.reading.options import MISSING_CHOICES
+from invariscope.rows.spelling import SHELL
 
 NAN = float("nan")
 

@@ -18,6 +18,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 import invariscope as iv
 from invariscope.errors import InputError
+from invariscope.reading.model_columns import model_of_predictions
+from invariscope.reading.options import ReadOptions
+from invariscope.reading.read import read_with
 
 ROLES: dict[str, Any] = {"target": "days", "env": "site"}
 
@@ -177,3 +180,17 @@ def test_gaps_are_not_kept_where_nothing_fills_them_in(table: pd.DataFrame) -> N
     trained = iv.InvariantRegressor("erm", steps=5).fit(table[["age", "dose"]], table["days"])
     with pytest.raises(InputError, match="is for a model that fills gaps in by itself, and here is none"):
         iv.read(holes, **ROLES, missing="keep", model=trained)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.01, 0.9), (0.1, 1.01), (-1.0, 2.0)])
+def test_a_column_of_probabilities_runs_from_0_to_1(low: float, high: float, table: pd.DataFrame) -> None:
+    def predicted(first: float, last: float) -> Any:
+        rows = table.assign(ill=["no", "yes"] * 30, risk=[first, 0.5, last] * 20)
+        options = ReadOptions(target="ill", env="site", prediction="risk")
+        return model_of_predictions(read_with(rows, options), options)
+
+    split = predicted(0.0, 1.0)  # both ends belong to it
+    assert (split.task, split.classes) == ("classification", ("no", "yes"))
+    said = f'column "risk" (prediction=) runs from {low:g} to {high:g}: for target "ill" with the classes no, yes give '
+    with pytest.raises(InputError, match=re.escape(said + 'the probability of "yes", from 0 to 1')):
+        predicted(low, high)

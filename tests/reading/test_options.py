@@ -12,8 +12,8 @@ import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.reading import ReadOptions
 from invariscope.reading.environment_labels import with_remedy
-from invariscope.reading.options import SHELL
 from invariscope.reading.read import read_with
+from invariscope.rows.spelling import SHELL
 
 TABLE = pd.DataFrame({"y": range(6), "age": [1, 5, 2, 4, 3, 6], "dose": [2, 4, 4, 2, 4, 2], "times": [1, 2] * 3})
 
@@ -55,3 +55,10 @@ def test_only_what_fails_because_of_environments_gets_a_remedy() -> None:
         raise InputError("too few.", environments=["a", "b"])
     with pytest.raises(InputError, match=r"^wrong$"), with_remedy(env, options):
         raise InputError("wrong")
+
+
+def test_names_with_commas_are_quoted_as_soon_as_there_are_two() -> None:
+    assert SHELL("features", ["age, in years"]) == "--features 'age, in years'"
+    assert SHELL("features", ["age, in years", "dose"]) == """--features '"age, in years",dose'"""
+    assert SHELL("features", ["age", "dose"]) == "--features age,dose"
+    assert SHELL("env_bins") == "--env-bins"

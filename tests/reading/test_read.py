@@ -84,7 +84,6 @@ def test_codes_become_categories_in_the_order_of_the_codes(patients: pd.DataFram
 def test_features_may_be_named_in_any_sequence(patients: pd.DataFrame) -> None:
     assert read(patients, features=patients.columns[1:3]).columns == ("age", "dose")
     assert read(patients, features=np.array(["dose"]), drop=pd.Index(["age"])).columns == ("dose",)
-    assert read(patients, features=[]).columns == read(patients).columns
 
 
 def test_names_of_levels_that_are_taken_already(patients: pd.DataFrame) -> None:
@@ -173,7 +172,7 @@ def test_environments_left_out(patients: pd.DataFrame) -> None:
                                       if where != "Oslo"]  # fmt: skip
     grouped = read(patients, env="age", env_bins=3, drop_env=["age 49–58"])
     assert grouped.environments.labels == ("age 30–47", "age 61–71")
-    with pytest.raises(InputError, match=r'no hospital "Olso" \(drop_env=\): there are Bern, Oslo, Rome'):
+    with pytest.raises(InputError, match=r'no hospital "Olso" \(drop_env=\): there are "Bern", "Oslo", "Rome"'):
         read(patients, drop_env=["Olso"])
     # what is left out may be what was too rare
     patients.loc[3, "hospital"] = "Lyon"
@@ -394,3 +393,85 @@ def test_a_text_among_dates_of_another_form_than_iso_is_named_and_counted_alone(
         iv.read(table, target="ill", env="day", env_bins="year")
     data = iv.read(table, target="ill", env="day", env_bins="year", na="soon", missing="drop-rows")
     assert len(data) == 39
+
+
+# --- predictions --------------------------------------------------------------------------------------------------
+def with_risk(patients: pd.DataFrame, **columns: Any) -> pd.DataFrame:
+    return patients.assign(risk=np.linspace(0.1, 0.9, ROWS), **columns)
+
+
+def test_gaps_in_columns_that_nothing_needs_stay_where_predictions_are_given(patients: pd.DataFrame) -> None:
+    gaps = {name: patients[name].where(patients.index != 3) for name in ("dose", "sex", "smoker")}
+    table = with_risk(patients, **gaps)
+    with pytest.raises(InputError, match="3 columns have missing values"):
+        read(table)
+    data = read(table, prediction="risk")
+    assert data.others["prediction"].tolist() == table["risk"].tolist()
+    assert data.columns == ("age", "dose", "smoker", "sex=f", "sex=m", "ward")
+    assert data.X.isna().sum().tolist() == [0, 1, 1, 1, 1, 0]
+    assert data.X.loc[3].isna().tolist() == [False, True, True, True, True, False]
+    assert data.X.loc[2, ["sex=f", "sex=m"]].tolist() == [0, 1]
+    said = "Predictions are given, so missing values stay (dose 1, smoker 1, sex 1)"
+    assert any(note.startswith(said) and 'missing="impute-median"' in note for note in data.notes)
+    assert read(table, prediction="risk", missing="keep").X.equals(data.X)
+
+
+def test_the_columns_are_filled_in_beside_predictions_where_asked(patients: pd.DataFrame) -> None:
+    table = with_risk(patients, dose=patients["dose"].where(patients.index != 3))
+    assert read(table, prediction="risk", missing="impute-median").X.loc[3, "dose"] == 3.0
+    assert "dose" not in read(table, prediction="risk", missing="drop-columns").columns
+
+
+def test_beside_predictions_rows_go_for_gaps_in_what_is_needed_alone(patients: pd.DataFrame) -> None:
+    table = with_risk(patients, dose=patients["dose"].where(patients.index != 3))
+    table.loc[[5, 6], "risk"] = np.nan
+    data = read(table, prediction="risk", missing="drop-rows")
+    assert data.others["prediction"].tolist() == table["risk"].drop([5, 6]).tolist()
+    assert np.isnan(data.X.loc[3, "dose"])
+    assert f"Left out 2 of {ROWS} rows with missing values (risk 2)." in data.notes
+    assert any(note.startswith("Predictions are given, so missing values stay (dose 1)") for note in data.notes)
+    whole = read(table.drop(index=[5, 6]), prediction="risk", missing="drop-rows")
+    assert whole.notes == read(table.drop(index=[5, 6]), prediction="risk").notes
+
+
+def test_gaps_in_what_is_needed_are_refused_beside_predictions_too(patients: pd.DataFrame) -> None:
+    for column in ("ill", "hospital", "risk"):
+        table = with_risk(patients)
+        table[column] = table[column].where(table.index != 3)
+        with pytest.raises(InputError, match=f'column "{column}" has 1 missing value'):
+            read(table, prediction="risk")
+
+
+def test_a_column_that_could_be_read_in_two_ways_is_left_out_beside_predictions(patients: pd.DataFrame) -> None:
+    table = with_risk(patients, cost=["1,234"] * ROWS)
+    with pytest.raises(InputError, match="cost"):
+        read(table)
+    with pytest.raises(InputError, match="cost"):
+        read(table, prediction="risk", features=["cost"])
+    data = read(table, prediction="risk")
+    assert "cost" not in data.columns
+    assert any(note.startswith('Left out, since predictions are given: column "cost"') for note in data.notes)
+
+
+def test_predictions_of_rows_with_gaps_are_audited_in_python_too() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=200), "z": rng.normal(size=200), "site": ["A", "B"] * 100})
+    table["y"] = table["x"] + rng.normal(size=200)
+    table.loc[7, "z"] = np.nan
+    data = iv.read(table.assign(p=table["x"]), target="y", env="site", prediction="p")
+    audit = iv.audit(data.others["prediction"], *data, n_boot=99)
+    whole = iv.audit(table["x"].to_numpy(), table[["x"]], table["y"], table["site"], n_boot=99)
+    assert audit["regret"].value == whole["regret"].value
+    assert any('(column "z" has 1 missing values' in note for note in audit.notes)
+
+
+# --- what is given and cannot be meant ------------------------------------------------------------------------------
+@pytest.mark.parametrize("model", [5, -1.0, [], object(), {}, dict])
+def test_what_is_no_model_is_refused(patients: pd.DataFrame, model: Any) -> None:
+    with pytest.raises(InputError, match="which reads no columns: give the fitted model itself, or name a column"):
+        read(patients, model=model)
+
+
+def test_a_list_of_no_features_is_refused(patients: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="features= names no column: name some, or leave it out to use all"):
+        read(patients, features=[])

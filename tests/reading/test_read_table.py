@@ -253,7 +253,7 @@ def test_one_sentence_for_what_cannot_be_read(name: str, content: bytes, sentenc
 
 
 def test_absent_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.csv: there is no such file$"):
+    with pytest.raises(InputError, match=r"absent\.csv: there is no such file; look at its name and folder$"):
         read_table(tmp_path / "absent.csv")
     for name in ("folder.parquet", "folder"):
         (tmp_path / name).mkdir()

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from invariscope.errors import InputError
-from invariscope.reading.options import SHELL
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
+from invariscope.rows.spelling import SHELL
 
 
 def clean(values: list[str | None], *, numbers: bool = True) -> tuple[list[object], tuple[str, ...]]:

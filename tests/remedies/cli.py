@@ -25,6 +25,7 @@ TABLE = pd.DataFrame(
     {"site": np.repeat(["a", "b"], 60), "age": NOISE[0], "dose": NOISE[1], "days": NOISE[0] + NOISE[2]}
 )
 TABLE["guess"] = 0.9 * TABLE["age"]
+TABLE["ward"] = np.tile(["a", "b", "c, d", "e"], 30)
 TABLE["twice"] = 2 * TABLE["age"]
 
 
@@ -75,6 +76,16 @@ def listed(to: io.StringIO) -> Any:
 
 
 CASES = [
+    Case(
+        "in an option of its own: --drop-env 'c, d'",
+        lambda: audit("--env", "ward", "--drop-env", "c, d,a"),
+        lambda: audit("--env", "ward", "--drop-env", "c, d", "--drop-env", "a"),
+    ),
+    Case(
+        "goes in double quotes",
+        lambda: audit("--env", "ward", "--drop-env", "c, d,a"),
+        lambda: audit("--env", "ward", "--drop-env", '"c, d",a'),
+    ),
     Case("leave one out", lambda: with_model("--prediction", "guess"), with_model),
     Case("write it like regret>0.1", lambda: audit("--fail-on", "regret"), lambda: audit("--fail-on", "regret>0.1")),
     Case(

@@ -136,6 +136,11 @@ def not_started() -> Any:
 
 
 CASES = [
+    Case(
+        "give True, False, or a function that takes a text",
+        lambda: iv.audit(None, Z, Y, ENV, n_boot=0, progress="yes"),
+        lambda: iv.audit(None, Z, Y, ENV, n_boot=0, progress=[].append),
+    ),
     # --- files ---
     Case("name a file in it", lambda: written("d", lambda: os.mkdir("d")), lambda: written("d/n.json")),
     Case("name a file, or -", lambda: written("s", a_socket), lambda: written("-")),

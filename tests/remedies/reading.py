@@ -100,6 +100,13 @@ CASES = [
     Case("take it out of drop=", lambda: read(WITH_SEX, drop=["y", "sex"]), lambda: read(WITH_SEX, drop=["sex"])),
     Case("take it out of one", lambda: read(features="age", drop="age"), lambda: read(features="age")),
     Case("give the fitted model itself", lambda: read(model="model.skops"), lambda: read(model=fitted())),
+    Case("give the fitted model itself", lambda: read(model=5), lambda: read(model=fitted())),
+    Case("leave it out to use all", lambda: read(features=[]), read),
+    Case(
+        "leave one out",
+        lambda: read(having(p=TABLE["y"]), prediction="p", model=fitted()),
+        lambda: read(having(p=TABLE["y"]), prediction="p"),
+    ),
     Case("Give it a column of numbers or categories", lambda: read(drop="age"), lambda: read(WITH_SEX, drop="age")),
     Case(
         "name a column of numbers",
@@ -170,7 +177,7 @@ CASES = [
         lambda: grouped(["Rome", *TABLE["site"][1:]], drop_env="Rome"),
     ),
     Case("name fewer", lambda: read(drop_env=["Bern", "Oslo"]), lambda: read(drop_env=["Bern"])),
-    Case("there are Bern, Oslo", lambda: read(drop_env="Rome"), lambda: read(drop_env="Oslo")),
+    Case('there are "Bern", "Oslo"', lambda: read(drop_env="Rome"), lambda: read(drop_env="Oslo")),
     Case('To drop it, pass drop_env="3"', few, lambda: few("3")),
     Case("to group the values of site, pass env_bins=2", few, lambda: few(env_bins=2)),
     Case(
@@ -190,6 +197,11 @@ CASES = [
         'pass missing="drop-rows"',
         lambda: read(having(y=gap(TABLE["y"], 0))),
         lambda: read(having(y=gap(TABLE["y"], 0)), missing="drop-rows"),
+    ),
+    Case(
+        'pass missing="drop-rows"',
+        lambda: read(having(risk=gap(TABLE["y"], 0, 1), age=np.nan), prediction="risk"),
+        lambda: read(having(risk=gap(TABLE["y"], 0, 1), age=np.nan), prediction="risk", missing="drop-rows"),
     ),
     Case(
         "name another column",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pandas as pd
+import pyarrow as pa
 
 import invariscope as iv
 from tests.remedies.case import Case
@@ -57,6 +60,29 @@ def from_terminal(terminal: bool) -> Any:
         return read("-")
 
 
+def pipe() -> Any:
+    """A pipe that nobody writes."""
+    os.mkfifo("p.csv")
+    with patch("invariscope.reading.file_bytes.PATIENCE", 0.1):
+        return read("p.csv")
+
+
+def failing(error: Exception) -> Any:
+    """As if the system refused to read a file."""
+    with patch("invariscope.reading.file_bytes.FileBytes.open", side_effect=error):
+        return written()
+
+
+def in_part() -> Any:
+    return written(HEADER + LINES[: len(LINES) // 2].rpartition("\n")[0])
+
+
+def copied() -> Any:
+    written()
+    shutil.copy("t.csv", "copy.csv")
+    return read("copy.csv")
+
+
 def large(content: bytes, name: str) -> Any:
     with patch("invariscope.reading.file_bytes.most_bytes", lambda: 100):
         return written(content, name)
@@ -72,9 +98,13 @@ CASES = [
     # --- names ---
     Case("name a file in it", lambda: in_folder("folder"), lambda: in_folder("folder/t.csv")),
     Case("a table ends in .csv", lambda: written(name="t.txt"), lambda: written(name="t.csv")),
-    Case("there is no such file", lambda: read("t.csv"), written),
+    Case("look at its name and folder", lambda: read("t.csv"), written),
+    Case("Ask for the right to read it", lambda: failing(PermissionError(13, "Permission denied")), written),
+    Case("or take a part of its rows", lambda: failing(pa.lib.ArrowMemoryError("malloc failed")), in_part),
+    Case("Copy it to a place that can be read", lambda: failing(OSError(5, "Input/output error")), copied),
     Case("is a device: name a file", lambda: device(), written),
     Case("name another file", lambda: read("t" * 300 + ".csv"), written),
+    Case("or name a file", pipe, written),
     Case("as in < table.csv", lambda: from_terminal(True), lambda: from_terminal(False)),
     # --- what is no table ---
     Case("rename all but one", lambda: read(pd.concat([FRAME, FRAME["note"]], axis=1)), lambda: read(FRAME)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,15 @@ DAYS = np.datetime64("2024-01-01") + np.arange(80)
 LAZY = pl.from_pandas(FRAME).lazy()
 ROWS = iv.Environments(Z, Y, ENV)
 FITTED = LinearRegression().fit(Z, Y)
+RECORDS = FRAME.to_records(index=False)
 BOTH: list[Any] = [1, True, 0, False] * 20
+
+
+class Closed:
+    """An array that is not there any more."""
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise OSError("the file is closed")
 
 
 def known(result: Any) -> Any:
@@ -97,7 +106,40 @@ def from_file() -> Any:
 
 
 FIRST = np.arange(80) < 1
+NAMED = pd.DataFrame(Z, index=[f"row {k}" for k in range(80)])
+NAMED_Y = pd.Series(Y, index=NAMED.index)
 CASES = [
+    # --- settings of a wrong type ---
+    Case("give True or False", lambda: index(exact="no"), lambda: index(exact=False)),
+    Case(
+        "give one name per column",
+        lambda: iv.Environments(Z, Y, ENV, columns=["age"]),
+        lambda: iv.Environments(Z, Y, ENV, columns=[f"age {k}" for k in range(Z.shape[1])]),
+    ),
+    Case(
+        "values are masked; fill them",
+        lambda: iv.risk_variance(np.ma.masked_less(Y, 0), Y, ENV),
+        lambda: iv.risk_variance(np.ma.masked_less(Y, 0).filled(0), Y, ENV),
+    ),
+    Case("on the device meta", lambda: regret(torch.empty(80, 3, device="meta")), lambda: regret(torch.tensor(Z))),
+    Case("Closed that cannot be read (the file is closed)", lambda: regret(Closed()), lambda: regret(np.asarray(Z))),
+    Case("X is an array of records (age, dose, size)", lambda: regret(RECORDS), lambda: regret(pd.DataFrame(RECORDS))),
+    Case("y holds records (age, dose, size)", lambda: regret(y=RECORDS), lambda: regret(y=RECORDS["age"] + Y)),
+    Case(
+        "and are one as floats",
+        lambda: regret(y=THREE + 2**60),
+        lambda: [regret(y=THREE), regret(y=(THREE + 2**60).astype(str))],
+    ),
+    Case("X is a single value (3.0)", lambda: audit(FITTED, 3.0), lambda: audit(FITTED, Z)),
+    Case(
+        "in another order: give y.loc[X.index], or both with .reset_index(drop=True)",
+        lambda: regret(NAMED, y=NAMED_Y[::-1]),
+        lambda: [
+            regret(NAMED, y=NAMED_Y[::-1].loc[NAMED.index]),
+            regret(NAMED, y=NAMED_Y[::-1].reset_index(drop=True)),
+        ],
+    ),
+    Case("X is a deque", lambda: audit(FITTED, deque(Z.tolist())), lambda: audit(FITTED, list(deque(Z.tolist())))),
     # --- what is no table ---
     Case("give X.toarray()", lambda: regret(sparse.csr_matrix(Z)), lambda: regret(sparse.csr_matrix(Z).toarray())),
     Case(
@@ -262,4 +304,5 @@ CASES = [
     Case("give a list", lambda: audit(criteria=5), lambda: audit(criteria=["dric"])),
     Case("give a text", lambda: audit(env_name=5), lambda: audit(env_name="site")),
     Case("such as 0.05", lambda: audit(alpha=1), lambda: audit(alpha=0.05)),
+    Case("such as 0.02 for 2 %", lambda: audit(margin=2), lambda: audit(margin=0.02)),
 ]

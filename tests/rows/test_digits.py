@@ -101,3 +101,34 @@ def test_rows_that_are_sorted_are_looked_at_from_the_first_to_the_last() -> None
     column = 1e15 + 0.25 * np.arange(20_000.0)[:, None]
     assert notes_on_lost_digits(column, ["time"]) == ()
     assert len(notes_on_lost_digits(column[:200], ["time"])) == 1
+
+
+def test_one_row_among_many_that_lies_elsewhere_is_seen() -> None:
+    """Only some rows tell which columns to look at, but all of them what is refused."""
+    column = 1e16 + 2.0 * (np.arange(20_000.0)[:, None] % 3)
+    with pytest.raises(InputError, match=r"^time holds numbers near 1e"):
+        notes_on_lost_digits(column, ["time"])
+    column[12_345] = 0.0
+    assert notes_on_lost_digits(np.hstack([column[::-1] * 0, column]), ["nothing", "time"]) == ()
+    column[12_345] = 1e16 + 60
+    assert len(notes_on_lost_digits(column, ["time"])) == 1
+
+
+def test_numbers_that_differ_outside_the_rows_looked_at_are_seen() -> None:
+    column = np.full((20_000, 1), 1e16)
+    column[12_345] += 2
+    with pytest.raises(InputError, match=r"^time holds numbers near 1e"):
+        notes_on_lost_digits(column, ["time"])
+
+
+def test_rows_of_weight_zero_lose_and_save_no_digits() -> None:
+    column = 1e16 + 2.0 * (np.arange(300.0)[:, None] % 3)
+    column[7] = 0.0
+    assert notes_on_lost_digits(column, ["time"]) == ()
+    with pytest.raises(InputError, match=r"^time holds numbers near 1e"):
+        notes_on_lost_digits(column, ["time"], (np.arange(300) != 7).astype(float))
+    env, weight = np.repeat([0, 1], 150), (np.arange(300) != 7).astype(float)
+    for X, y in ((column, np.arange(300.0)), (np.arange(300.0)[:, None], column[:, 0])):
+        iv.Environments(X, y, env)
+        with pytest.raises(InputError, match="holds numbers near 1e"):
+            iv.Environments(X, y, env, weight)

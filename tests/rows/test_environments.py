@@ -580,3 +580,8 @@ def test_what_was_computed_from_rows_is_not_taken_for_others(seed: int) -> None:
     assert data.with_matrix(2 * data.original(data.X)).column_squares[:, 1:] == pytest.approx(4 * before[:, 1:])
     assert data.weight is not None
     assert data.with_weight(3 * data.weight).column_squares == pytest.approx(3 * before)
+
+
+def test_the_environment_without_weight_is_named_not_one_of_little_weight() -> None:
+    with pytest.raises(InputError, match='all weights are zero in environment "b"'):
+        Environments(np.zeros((6, 1)), None, list("aabbcc"), weight=[0.5, 0.5, 0.0, 0.0, 1.0, 1.0])

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.rows import labels
+from invariscope.rows import coded as coding
+from invariscope.rows.coded import coded, of_texts
 from invariscope.rows.labels import read_alike, unique_labels
 from invariscope.rows.tables import column_of_labels, vector_of
 
-MANY = labels.MANY_ROWS + 7
+MANY = coding.MANY_ROWS + 7
 TEXTS = ["b", "a", "", "é", "Z", "a\ud800", "aa", "b\x00", "b", "日本", " a"]
 
 
@@ -26,8 +29,8 @@ def objects(values: list[Any]) -> Any:
 def test_many_texts_have_the_labels_and_codes_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
     values = objects([TEXTS[k] for k in np.random.default_rng(0).integers(0, len(TEXTS), MANY)])
     quick = unique_labels(values, "env")
-    assert labels._unique_texts(values) is not None
-    monkeypatch.setattr(labels, "MANY_ROWS", 10**9)
+    assert of_texts(values) is not None
+    monkeypatch.setattr(coding, "MANY_ROWS", 10**9)
     slow = unique_labels(values, "env")
     assert quick[0] == slow[0] == tuple(sorted(set(TEXTS)))
     assert {type(label) for label in quick[0]} == {str}
@@ -107,3 +110,58 @@ def test_lone_surrogates_are_labels_like_others(tmp_path: Any) -> None:
     assert audit["regret"].labels == ("a\ud800", "b")
     assert audit.to_html(tmp_path / "a.html").stat().st_size > 0
     assert audit.to_json(tmp_path / "a.json").stat().st_size > 0
+
+
+KINDS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "numpy": np.array,
+    "pandas object": lambda texts: pd.Series(objects(texts)),
+    "pandas string": lambda texts: pd.Series(texts, dtype="string"),
+    "pandas arrow": lambda texts: pd.Series(texts, dtype=pd.ArrowDtype(pa.string())),
+    "pandas category": lambda texts: pd.Series(pd.Categorical(texts, categories=["z", "none", "b", "é", "a"])),
+    "polars": lambda texts: pl.Series("site", texts),
+    "polars category": lambda texts: pl.Series("site", texts, dtype=pl.Categorical),
+    "arrow": pa.array,
+    "arrow dictionary": lambda texts: pa.array(texts).dictionary_encode(),
+    "chunks with dictionaries of their own": lambda texts: pa.chunked_array(
+        [pa.array(texts[:7]).dictionary_encode(), pa.array(texts[7:]).dictionary_encode()]
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_column_is_read_row_by_row(kind: str) -> None:
+    texts = [("é", "z", "b", "a")[k % 4] for k in range(1, MANY)]
+    column, own_name = coded(KINDS[kind](texts)) or (None, None)
+    assert column is not None
+    assert own_name == ("site" if "polars" in kind else None)
+    found, codes = unique_labels(column, "env")
+    assert found == ("a", "b", "z", "é")  # without the category that no row has
+    assert [type(label) for label in found] == [str] * 4
+    assert [found[code] for code in codes] == texts
+    data = iv.Environments(np.zeros((len(texts), 1)), KINDS[kind](texts), KINDS[kind](texts))
+    assert (data.labels, data.classes) == (found, found)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "numpy"])
+def test_labels_that_are_missing_are_counted_in_every_kind_of_column(kind: str) -> None:
+    texts = ["a", None, *["b", "a"] * (MANY // 2), None]
+    with pytest.raises(InputError, match=f"is missing in 2 of {len(texts)} rows: drop them or give them a label$"):
+        iv.Environments(np.zeros((len(texts), 1)), None, KINDS[kind](texts))
+
+
+def test_categories_of_other_types_keep_their_labels_and_their_refusals() -> None:
+    rows = np.zeros((6, 1))
+    numbers = pd.Series(pd.Categorical([3, 1, 3, 1, 3, 1], categories=[3, 2, 1]))
+    data = iv.Environments(rows, numbers, numbers)
+    assert (data.labels, data.classes) == ((1, 3), (1, 3))
+    with pytest.raises(InputError, match="is missing in 1 of 6 rows"):
+        iv.Environments(rows, None, pd.Series(pd.Categorical([3.0, 1.0, None, 1.0, 3.0, 1.0])))
+    mixed = pd.Series(pd.Categorical.from_codes([0, 1, 0, 1, 0, 1], categories=pd.Index(["1", 1], dtype=object)))
+    assert {*iv.Environments(rows, None, mixed).labels} == {"1", 1}
+
+
+def test_what_a_mask_hides_among_many_texts_is_missing() -> None:
+    masked = np.ma.array(["a", "b"] * MANY, mask=[True] + [False] * (2 * MANY - 1))
+    with pytest.raises(InputError, match=f"is missing in 1 of {2 * MANY} rows"):
+        iv.Environments(np.zeros((2 * MANY, 1)), None, masked)

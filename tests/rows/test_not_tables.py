@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
+import invariscope as iv
 from invariscope.errors import InputError
 from invariscope.rows.tables import column_of_labels, matrix_of, vector_of
 
@@ -95,3 +96,32 @@ def test_switches_beside_other_numbers_are_numbers() -> None:
     assert vector_of([2, True, 3], "y")[0].tolist() == [2, 1, 3]
     assert vector_of([1, 1.0, np.int64(1)], "y")[0].tolist() == [1, 1, 1]
     assert column_of_labels(["1", 1, "True", True][:3], "env")[0].tolist() == ["1", 1, "True"]
+
+
+def test_rows_that_are_named_in_another_order_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "dose"], index=[f"p{k}" for k in range(60)])
+    y = table["age"] + pd.Series(rng.normal(size=60), index=table.index)
+    env = pd.Series(np.resize(["a", "b"], 60), index=table.index)
+    plain = iv.regret(table, y, env, n_boot=99)
+    shuffled = y.sample(frac=1.0, random_state=1)
+    with pytest.raises(
+        iv.InputError, match=r"^y names the rows of X in another order: give y\.loc\[X\.index\], or both"
+    ):
+        iv.regret(table, shuffled, env)
+    with pytest.raises(iv.InputError, match=r"^env names the rows of X in another order"):
+        iv.audit(None, table, y, env[::-1])
+    with pytest.raises(iv.InputError, match=r"^predictions names the rows of X in another order"):
+        iv.audit(y.sort_values(), table, y, env)
+    assert iv.regret(table, shuffled.loc[table.index], env, n_boot=99).value == plain.value
+    by_place = iv.regret(table.reset_index(drop=True), shuffled.reset_index(drop=True), env.to_numpy(), n_boot=99)
+    assert by_place.value != plain.value
+
+
+def test_an_index_that_says_nothing_about_the_order_is_not_asked() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.normal(size=60)}).sample(frac=1.0, random_state=1)  # 0 … 59, shuffled
+    y, env = pd.Series(rng.normal(size=60)), np.resize(["a", "b"], 60)  # 0 … 59, as it is made
+    iv.regret(table, y, env, n_boot=99)
+    iv.regret(table.set_axis(np.zeros(60), axis=0), y.set_axis(np.ones(60)), env, n_boot=99)  # not one name for one row
+    iv.regret(table, y.set_axis(np.arange(60) + 7), env, n_boot=99)  # other names altogether

@@ -122,25 +122,25 @@ def test_what_is_no_number_of_folds_is_refused(folds: Any) -> None:
 def test_shares_that_are_none_are_refused_with_their_range(value: Any) -> None:
     for name, wanted in (
         ("alpha", "give a number above 0 and below 1, such as 0.05 for 5 %"),
-        ("margin", "give a number above 0, such as 0.02 for 2 %"),
+        ("margin", "give a number above 0 and below 1, such as 0.02 for 2 %"),
     ):
         with pytest.raises(InputError, match=f"^{re.escape(f'{name} is {value!r}: {wanted}')}$"):
             DOORS["audit"](n_boot=99, **{name: value})
 
 
-@pytest.mark.parametrize("alpha", [1, 1.0, 2])
-def test_an_alpha_of_all_or_more_is_refused(alpha: float) -> None:
-    with pytest.raises(
-        InputError, match=f"^alpha is {alpha}: give a number above 0 and below 1, such as 0.05 for 5 %$"
-    ):
-        DOORS["audit"](n_boot=99, alpha=alpha)
+@pytest.mark.parametrize("share", [1, 1.0, 2])
+@pytest.mark.parametrize(("name", "example"), [("alpha", "0.05 for 5 %"), ("margin", "0.02 for 2 %")])
+def test_shares_of_all_or_more_are_refused(name: str, example: str, share: float) -> None:
+    """Whoever gives 2 means 2 %."""
+    with pytest.raises(InputError, match=f"^{name} is {share}: give a number above 0 and below 1, such as {example}$"):
+        DOORS["audit"](n_boot=99, **{name: share})
 
 
-def test_shares_of_numpy_are_shares_and_a_margin_may_be_all() -> None:
-    audit = DOORS["audit"](n_boot=99, alpha=np.float32(0.5), margin=1)
-    assert (audit.settings.alpha, audit.settings.margin) == (0.5, 1.0)
+def test_shares_of_numpy_are_shares() -> None:
+    audit = DOORS["audit"](n_boot=99, alpha=np.float32(0.5), margin=np.float64(0.999))
+    assert (audit.settings.alpha, audit.settings.margin) == (0.5, 0.999)
     assert type(audit.settings.alpha) is float
-    assert share_above_zero("alpha", 0.999, 1.0, "0.05") == 0.999
+    assert share_above_zero("alpha", 0.999, 0.05) == 0.999
     assert whole_number(2, "folds", 2) == 2
 
 
@@ -181,9 +181,9 @@ def test_what_is_no_list_is_refused_at_every_door_that_takes_several(given: Any)
     assert iv.read(table, target="y", env="site", drop=["a"]).columns == ("b",)
 
 
-@pytest.mark.parametrize("damping", [None, [], "0.1", True, math.nan, math.inf, -1], ids=repr)
+@pytest.mark.parametrize("damping", [None, [], "0.1", True, math.nan, math.inf, -1, 1e30], ids=repr)
 def test_what_is_no_damping_is_refused(damping: Any) -> None:
-    sentence = f'damping is {damping!r}: give a number of at least 0, or "auto"'
+    sentence = f'damping is {damping!r}: give a number of at least 0 and below 1e+30, or "auto"'
     with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         DOORS["influence_index"](damping=damping, n_boot=0)
     assert DOORS["influence_index"](damping=0.1, n_boot=0).damping == 0.1

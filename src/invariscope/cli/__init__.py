@@ -20,6 +20,7 @@ from invariscope.cli.train import train_command
 from invariscope.datasets.downloads import DataUnavailable
 from invariscope.errors import InputError
 from invariscope.results import VERSION
+from invariscope.rows.spelling import SHELL, typed_in
 
 
 class Commands(click.Group):
@@ -28,7 +29,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with typed_in(SHELL):
+                return super().invoke(ctx)
         except (InputError, DataUnavailable) as error:
             complain(error)
             ctx.exit(BAD_INPUT)

@@ -14,6 +14,7 @@ from invariscope.auditing import conditions
 from invariscope.auditing.audit import audit
 from invariscope.auditing.record import Audit
 from invariscope.auditing.run import EVERY
+from invariscope.auditing.verdict import MARGIN
 from invariscope.cli.options import BAD_INPUT, ENV, FILE, OUTPUT, TARGET, TASK, named, reading_options
 from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError, printable
@@ -22,6 +23,7 @@ from invariscope.progress import reporting
 from invariscope.ratios.density_ratio import ESTIMATORS
 from invariscope.reading import Dataset, ReadOptions
 from invariscope.reading.read import read_with
+from invariscope.rows.settings import share_above_zero
 
 CONDITION_MET = 1
 EPILOG = """\b
@@ -49,7 +51,7 @@ Examples:
 @click.option("--weight", metavar="COLUMN", help="How many rows each row stands for.")
 @TASK
 @click.option(
-    "--margin", type=click.FloatRange(min=0.0, min_open=True), default=0.02, show_default=True,
+    "--margin", type=float, default=MARGIN, show_default=True, callback=lambda *given: _share(given[-1]),
     help="Extra loss that would not matter in practice (0.02 is 2 %).",
 )  # fmt: skip
 @click.option(
@@ -102,8 +104,7 @@ def audit_command(
     from invariscope.cli import output  # here: these bring rich and pandas along
     from invariscope.reading.model_columns import model_of_predictions
 
-    if model is not None and options.prediction is not None:
-        raise InputError("--model and --prediction are two ways to give one model: leave one out")
+    options.refuse_two_models(model)
     with named("--fail-on"):
         watched = conditions.parse(fail_on, settings["n_boot"])
     output.check_places([("--html", html), ("--json", json)], [data, model])
@@ -149,6 +150,14 @@ def _judged(watched: Sequence[conditions.Condition], audited: Audit) -> bool:
         if reason is not None:
             click.echo(printable(f"--fail-on {condition}: {reason}"), err=True)
     return any(reasons.values())
+
+
+def _share(margin: float) -> float:
+    """A margin, judged while options are read: nobody waits for a table to hear that 2 is not 2 %."""
+    try:
+        return share_above_zero("it", margin, MARGIN)
+    except InputError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _loaded(path: Path, trust_pickle: bool, trust: tuple[str, ...]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from invariscope.errors import InputError, printable
-from invariscope.reading.options import MISSING_CHOICES, SHELL, ReadOptions
+from invariscope.reading.options import MISSING_CHOICES, ReadOptions
 
 Command = Callable[..., Any]
 
@@ -32,6 +32,8 @@ TASK = click.option(
     "--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
     help="What kind of target it is.",
 )  # fmt: skip
+#: Ends the help of options that list environments.
+COMMAS = "A label with a comma goes in double quotes, or in an option of its own."
 TARGET = click.option("--target", required=True, metavar="COLUMN", help="What is predicted.")
 ENV = click.option("--env", required=True, metavar="COLUMN", help="Where a row comes from: site, year, camera, ...")
 
@@ -76,14 +78,17 @@ def reading_options(otherwise: str = "") -> Callable[[Command], Command]:
             help="Group the environments: year, quarter, month, week, day, month-of-year, weekday or hour-of-day of a "
             'date; a number of groups of about equal size; or edges between groups of numbers, as in "30,50,65".',
         ),
-        click.option("--drop-env", multiple=True, metavar="A,B,...", help="Environments not to use, by label."),
+        click.option(
+            "--drop-env", multiple=True, metavar="A,B,...", help=f"Environments not to use, by label. {COMMAS}"
+        ),
     ]  # fmt: skip
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def packed(**given: Any) -> Any:
+            given["features"] = given["features"] or None  # not given at all, where one must name some
             names = [field.name for field in fields(ReadOptions) if field.name in given]
-            options = ReadOptions(spell=SHELL, **{name: given.pop(name) for name in names})
+            options = ReadOptions(**{name: given.pop(name) for name in names})
             return command(options=options, **given)
 
         return reduce(lambda inner, option: option(inner), reversed(choices), packed)

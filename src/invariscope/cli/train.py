@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from invariscope import wording
-from invariscope.cli.options import ENV, FILE, OUTPUT, TARGET, TASK, reading_options
+from invariscope.cli.options import COMMAS, ENV, FILE, OUTPUT, TARGET, TASK, reading_options
 from invariscope.errors import InputError, printable
 from invariscope.progress import reporting
 from invariscope.reading import ReadOptions
@@ -55,7 +55,9 @@ Examples:
     "--penalty", type=click.FloatRange(min=0.0),
     help="How much the objective's penalty counts beside the loss [default: the objective's own].",
 )  # fmt: skip
-@click.option("--leave-out", multiple=True, metavar="A,B,...", help="Environments to train without, by label.")
+@click.option(
+    "--leave-out", multiple=True, metavar="A,B,...", help=f"Environments to train without, by label. {COMMAS}"
+)
 @click.option("--hidden", metavar="UNITS", help="Hidden layers, as in 64,64 [default: none, a linear model].")
 @click.option("--steps", type=STEPS, default=1000, show_default=True, help="Updates of the model.")
 @click.option("--batch-size", type=STEPS, help="Rows of every environment per step [default: all].")
@@ -196,7 +198,7 @@ def _next_step(data: Path, out: Path, options: ReadOptions, task: str) -> str:
     spell = options.spell
     words = [spell("target", options.target), spell("env", options.env)]
     for name in ("features", "drop", "categories", "na", "drop_env"):
-        words += [spell(name, value) for value in getattr(options, name)]
+        words += [spell(name, value) for value in getattr(options, name) or ()]
     for name, value, usual in (
         ("missing", options.missing, "refuse"),
         ("env_bins", options.env_bins, None),

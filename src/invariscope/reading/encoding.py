@@ -40,6 +40,8 @@ def one_hot(column: pd.Series, levels: Sequence[Any] | None = None) -> pd.DataFr
     1     1.0     0.0
     2     0.0     1.0
     """
+    if column.isna().any():
+        raise InputError(f'column "{column.name}" has {int(column.isna().sum())} missing values: fill them in first')
     chosen = sorted_levels(column) if levels is None else list(levels)
     # rows of numpy are columns of pandas: this way round nothing is copied
     indicators = np.zeros((len(chosen), len(column)))
@@ -58,7 +60,8 @@ class Origin(NamedTuple):
 def encoded(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Origin]]:
     """Numbers as they are and categories as :func:`one_hot` has them, in one piece of memory; and where each is from.
 
-    What stood in the table keeps its name; a level that would have the same is put in brackets.
+    What stood in the table keeps its name; a level that would have the same is put in brackets. Where a category is
+    missing, so are all its columns.
 
     >>> table = pd.DataFrame({"sex": pd.Categorical(["f", "m"]), "sex=m": [0.5, 1.5]})
     >>> encoded(table)[0].columns.tolist(), encoded(table)[1][1]
@@ -78,7 +81,7 @@ def encoded(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Origin]]:
     values[[places[name] for name in plain]] = frame[plain].to_numpy(dtype=np.float64).T
     names = [origin.column for origin in origins]
     for name, levels in levels_of.items():
-        rows = slice(places[name], places[name] + len(levels or [name]))
+        rows = slice(places[name], places[name] + (1 if levels is None else len(levels)))
         if levels is not None:
             write_indicators(frame[name], levels, values[rows])
             taken = {*levels_of, *names[: rows.start]}
@@ -92,15 +95,14 @@ def _levels(column: pd.Series) -> list[Hashable] | None:
     """The levels of a column of categories, in order; of numbers ``None``."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return None
-    used = np.bincount(column.cat.codes, minlength=len(column.cat.categories)) > 0
+    codes = column.cat.codes
+    used = np.bincount(codes[codes >= 0], minlength=len(column.cat.categories)) > 0
     levels: list[Hashable] = column.cat.categories[used].tolist()
     return levels
 
 
 def write_indicators(column: pd.Series, levels: Sequence[Any], out: Floats) -> None:
-    """Write 1 into row k of ``out`` (levels × n, all 0) where the column has level k."""
-    if column.isna().any():
-        raise InputError(f'column "{column.name}" has {int(column.isna().sum())} missing values: fill them in first')
+    """Write 1 into row k of ``out`` (levels × n, all 0) where the column has level k, NaN where it has none."""
     codes, present = pd.factorize(column)
     positions = pd.Index(levels, dtype=object).get_indexer(pd.Index(present, dtype=object))
     if (positions < 0).any():
@@ -108,7 +110,9 @@ def write_indicators(column: pd.Series, levels: Sequence[Any], out: Floats) -> N
         raise InputError(
             f'column "{column.name}" holds "{stranger}", which is not among the {len(levels)} levels given: add it'
         )
-    out[positions[codes], np.arange(len(column))] = 1.0
+    known = codes >= 0
+    out[positions[codes[known]], np.flatnonzero(known)] = 1.0
+    out[:, ~known] = np.nan
 
 
 def sorted_levels(column: pd.Series) -> list[Hashable]:

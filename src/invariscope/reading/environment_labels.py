@@ -13,11 +13,12 @@ import pandas as pd
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, sorted_levels
 from invariscope.reading.named_table import listed, some
-from invariscope.reading.options import PYTHON, ReadOptions, Spelling
+from invariscope.reading.options import ReadOptions
 from invariscope.reading.read_table import kind_of
 from invariscope.reading.written_values import dates_of, look_like_dates, mostly_numbers
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.settings import REAL, shown, whole_number
+from invariscope.rows.spelling import PYTHON, Spelling
 
 #: Parts of a date: a whole number that is in the order of the groups, from ``column.dt``; and its label.
 DATE_BINS: Mapping[str, tuple[Callable[[Any], Any], Callable[[int], str]]] = {
@@ -314,8 +315,19 @@ def named_environments(
     wanted = list(dict.fromkeys(listed(given, labels) if spell.shell else given))
     for label in wanted:
         if label not in labels:
-            raise InputError(f'there is no {env_name} "{label}" ({spell(option)}): there are {some(list(labels))}')
+            known = some([f'"{name}"' for name in labels])
+            raise InputError(
+                f'there is no {env_name} "{label}" ({spell(option)}): there are {known}{_commas(labels, option, spell)}'
+            )
     return wanted
+
+
+def _commas(labels: Collection[str], option: str, spell: Spelling) -> str:
+    """How a label with a comma is typed where commas separate labels; nothing where none has one."""
+    first = next((label for label in labels if "," in label), None)
+    if first is None or not spell.shell:
+        return ""
+    return f"; a label with a comma goes in double quotes, or in an option of its own: {spell(option, first)}"
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import io
 import os
+import select
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from invariscope.errors import InputError
+from invariscope.rows.memory import most_bytes
 
 #: A name for standard input.
 STANDARD_INPUT = "-"
@@ -29,8 +32,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-#: Of the machine's memory: the text, the numbers in it and the table made of them must lie there side by side.
-SHARE_OF_MEMORY = 0.25
+#: Seconds to wait for the writer of a pipe, who may be starting.
+PATIENCE = 3.0
 
 
 @dataclass(frozen=True)
@@ -79,29 +82,29 @@ def is_pipe(path: Path) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def most_bytes() -> int:
-    """Bytes that may be unpacked into memory: a quarter of what this process may have of it."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [1 << 33]
-    for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):  # of a container
-        if Path(place).is_file() and (text := Path(place).read_text().strip()).isdecimal():
-            limits.append(int(text))
-    try:
-        import resource
-
-        limits += [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
-    except ImportError:  # Windows
-        pass
-    return int(SHARE_OF_MEMORY * min(limits))
-
-
 def _from_pipe(path: Path) -> Iterator[bytes]:
     if str(path) == STANDARD_INPUT:
         if sys.stdin.isatty():
             raise InputError("- is standard input, which is a terminal here: send a table into it, as in < table.csv")
         yield from _pieces(sys.stdin.buffer)
         return
-    with path.open("rb") as stream:
+    # opened in the ordinary way, a pipe that nobody writes would be waited for without end
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as stream:
+        yield _first_piece(stream, path)
+        os.set_blocking(descriptor, True)
         yield from _pieces(stream)
+
+
+def _first_piece(stream: io.FileIO, path: Path) -> bytes:
+    """What the writer of a pipe has written so far; refused if there is none, nor comes one soon."""
+    watch = select.poll()
+    watch.register(stream, select.POLLIN)
+    has_come = watch.poll(1000 * PATIENCE)  # something written, or a writer who has left already
+    piece = stream.read(BEGINNING)  # None: there is a writer, who takes his time
+    if piece == b"" and not has_come:
+        raise InputError(f"{path} is a pipe that nobody writes: start its writer first, or name a file")
+    return piece or b""
 
 
 def _marked(given: FileBytes, marks: Mapping[bytes, str]) -> str | None:

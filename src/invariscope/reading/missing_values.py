@@ -10,8 +10,9 @@ import pandas as pd
 from invariscope.errors import InputError
 from invariscope.reading.encoding import level_name, unused_name
 from invariscope.reading.named_table import some
-from invariscope.reading.options import MISSING_CHOICES, PYTHON, Spelling
+from invariscope.reading.options import MISSING_CHOICES
 from invariscope.reading.read_table import kind_of
+from invariscope.rows.spelling import PYTHON, Spelling
 
 #: Columns listed with their counts before "and N more".
 COUNT_LIMIT = 30
@@ -26,6 +27,7 @@ def fill(
     env: pd.Series | None = None,
     protected: Sequence[str] = (),
     for_model: bool = False,
+    optional: bool = False,
     spell: Spelling = PYTHON,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Deal with missing values, and say in plain sentences what was done.
@@ -53,6 +55,8 @@ def fill(
     protected : columns that are never filled nor left out (target, environments): where one is missing, every choice
         but "refuse" leaves out the row, which is of no use
     for_model : the columns go to a model that reads the table as it is: only then they may keep their gaps
+    optional : predictions are given, so that nothing has to be made of the columns: "refuse" leaves gaps where they
+        are, and "drop-rows" leaves out rows for gaps in protected columns alone
 
     Returns
     -------
@@ -84,9 +88,15 @@ def fill(
         notes = (f"Left out {useless.sum():,} of {len(frame):,} rows that lack {which}.",)
         frame, gaps = frame[~useless], gaps[~useless]
         env = None if env is None else env[~useless]
+    if optional and how == "drop-rows" and useless.any():
+        frame, notes = _without_rows(frame, gaps[list(protected)], env, protected, spell)
+        gaps = frame.isna()
     counts = _counts(gaps)
     if counts.empty:
         return frame, notes
+    if optional and how in ("refuse", "keep", "drop-rows"):
+        looked_at = f"with {spell('missing', 'impute-median')} these columns are looked at as well"
+        return frame, (*notes, f"Predictions are given, so missing values stay ({_listed(counts)}); {looked_at}.")
     if how == "refuse":
         raise InputError(_refusal(gaps, counts, env, spell, for_model))
     if how == "keep" and not for_model:

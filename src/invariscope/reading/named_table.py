@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
-from invariscope.reading.options import PYTHON, ReadOptions, Spelling
+from invariscope.reading.options import ReadOptions
 from invariscope.rows.settings import shown
+from invariscope.rows.spelling import PYTHON, Spelling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,9 @@ class NamedTable:
         """The columns named as features, or else all that have no other part and are not dropped."""
         roles = options.roles
         dropped = self.columns(options.drop, "drop")
-        named = self.columns(options.features, "features")
+        named = self.columns(options.features or (), "features")
+        if options.features is not None and not named:
+            raise InputError(f"{self.spell('features')} names no column: name some, or leave it out to use all")
         for names, option in ((named, "features"), (dropped, "drop")):
             both = [name for name in names if name in roles]
             if both:

@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from invariscope.errors import InputError
 from invariscope.rows.settings import several
+from invariscope.rows.spelling import Spelling, spelling
 
 #: What can be done about missing values.
 MISSING_CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator", "keep")
-
-
-@dataclass(frozen=True)
-class Spelling:
-    """How messages name an option, ``env_bins=`` or ``--env-bins``, so that their remedy can be typed as it stands.
-
-    >>> PYTHON("env_bins"), SHELL("env_bins"), PYTHON("missing", "drop-rows"), SHELL("missing", "drop-rows")
-    ('env_bins=', '--env-bins', 'missing="drop-rows"', '--missing drop-rows')
-    >>> PYTHON("drop", ["ca", "thal"]), SHELL("drop", ["ca", "thal"]), SHELL("drop", "days in bed")
-    ('drop=["ca", "thal"]', '--drop ca,thal', "--drop 'days in bed'")
-    """
-
-    shell: bool = False
-
-    def __call__(self, option: str, value: Any = None) -> str:
-        values = [] if value is None else value if isinstance(value, list) else [value]
-        if self.shell:
-            name = f"--{option.replace('_', '-')}"
-            # a list is split at its commas, unless they stand in quotes; one value is taken whole
-            texts = [f'"{text}"' if "," in str(text) and len(values) > 1 else str(text) for text in values]
-            return f"{name} {shlex.quote(','.join(texts))}" if values else name
-        shown = ", ".join(f'"{text}"' if isinstance(text, str) else str(text) for text in values)
-        return f"{option}={f'[{shown}]' if len(values) > 1 else shown}"
-
-    def each(self, option: str, values: Sequence[str]) -> str:
-        """An option that a shell repeats for every value, because a value may have commas.
-
-        >>> PYTHON.each("na", ["-", "n.d."]), SHELL.each("na", ["-", "n.d."])
-        ('na=["-", "n.d."]', '--na - --na n.d.')
-        """
-        return " ".join(self(option, value) for value in values) if self.shell else self(option, list(values))
-
-
-PYTHON = Spelling()
-SHELL = Spelling(shell=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +21,7 @@ class ReadOptions:
     Attributes
     ----------
     weight, prediction : columns of numbers that go along: how many rows each stands for, what a model predicted
-    features : columns to use; none means all that have no other part
+    features : columns to use; ``None`` means all that have no other part
     missing : one of :data:`MISSING_CHOICES`
     env_bins : how environments are grouped; in a shell as typed
     spell : how the user types options, so that a remedy can be typed as it stands
@@ -68,14 +34,14 @@ class ReadOptions:
     env: str
     weight: str | None = None
     prediction: str | None = None
-    features: Sequence[str] = ()
+    features: Sequence[str] | None = None
     drop: Sequence[str] = ()
     categories: Sequence[str] = ()
     missing: str = "refuse"
     na: Sequence[str] = ()
     env_bins: str | int | Sequence[float] | None = None
     drop_env: Hashable | Sequence[Hashable] = ()
-    spell: Spelling = PYTHON
+    spell: Spelling = field(default_factory=spelling)
 
     @property
     def parts(self) -> list[tuple[str, str]]:
@@ -88,12 +54,19 @@ class ReadOptions:
         """Columns with a part of their own, and the option that gives it to them."""
         return {name: option for option, name in self.parts}
 
+    def refuse_two_models(self, model: Any) -> None:
+        """Predictions are a model already."""
+        if model is not None and self.prediction is not None:
+            one, other = self.spell("model"), self.spell("prediction")
+            raise InputError(f"{one} and {other} are two ways to give one model: leave one out")
+
     @property
     def bins(self) -> str | int | Sequence[float] | None:
         """How environments are grouped: a part of a date, a number of groups, or edges.
 
         In a shell one edge has a comma behind it.
 
+        >>> from invariscope.rows.spelling import SHELL
         >>> typed = ("weekday", "4", "30, 50.5", "30,")
         >>> [ReadOptions(target="y", env="e", env_bins=text, spell=SHELL).bins for text in typed]
         ['weekday', 4, (30.0, 50.5), (30.0,)]

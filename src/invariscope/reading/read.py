@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from invariscope.errors import InputError
+from invariscope.models.adapters import is_network
+from invariscope.models.splits import Split
 from invariscope.reading.dataset import Dataset
 from invariscope.reading.options import ReadOptions, names_of
+from invariscope.rows.settings import shown
 
 if TYPE_CHECKING:
     from invariscope.reading.named_table import NamedTable
@@ -27,6 +30,7 @@ def read(
     na: str | Sequence[str] = (),
     env_bins: str | int | Sequence[float] | None = None,
     drop_env: Hashable | Sequence[Hashable] = (),
+    prediction: str | None = None,
     model: Any = None,
 ) -> Dataset:
     """Read a table: ``iv.audit(model, *iv.read("heart.csv", target="disease", env="hospital"))``.
@@ -54,6 +58,8 @@ def read(
     env_bins : group the environments: "year", "quarter", "month", "week", "day", "month-of-year", "weekday" or
         "hour-of-day" of a date; a number of groups of about equal size; or edges, as in ``(30, 50, 65)``
     drop_env : environments to leave out, by label, as they are called when grouped: ``"Oslo"``, ``["2019", "2020"]``
+    prediction : a column of predictions, handed on as ``.others["prediction"]``: numbers, or for two classes the
+        probability of the second. Nothing has to be made of the other columns then, so they may have gaps
     model : a fitted model, or its split: ``X`` gets the columns it was fitted on, in its order. If it was fitted on
         what this function read, they are encoded as they were then, and 0 for levels that no row has; else they stay
         as they are in the table, but for numbers written as text that it cannot read
@@ -77,19 +83,20 @@ def read(
     >>> data.columns, data.env.tolist()
     (('age', 'sex=f', 'sex=m'), ['2024', '2024', '2025', '2025'])
     """
-    if isinstance(model, str | os.PathLike):
-        raise InputError(f"model is the path {model}: give the fitted model itself")
+    _refuse_no_model(model)
     options = ReadOptions(
         target=target,
         env=env,
-        features=names_of(features, "features"),
+        features=None if features is None else names_of(features, "features"),
         drop=names_of(drop, "drop"),
         categories=names_of(categories, "categories"),
         missing=missing,
         na=names_of(na, "na"),
         env_bins=env_bins,
         drop_env=drop_env,
+        prediction=prediction,
     )
+    options.refuse_two_models(model)
     return read_with(path, options, model=model)
 
 
@@ -115,6 +122,19 @@ def read_with(
         raise InputError(f"{table.name} has no feature besides {besides}. {said}")
     is_file = isinstance(source, str | os.PathLike)
     return replace(tidied, source=str(source) if is_file else f"a {type(source).__module__.split('.')[0]} table")
+
+
+def _refuse_no_model(model: Any) -> None:
+    """What is given as a model must be able to do something with columns."""
+    if isinstance(model, str | os.PathLike):
+        raise InputError(f"model is the path {model}: give the fitted model itself")
+    fitted = isinstance(model, Split) or any(hasattr(model, name) for name in ("predict", "feature_names_in_"))
+    works = (fitted or callable(model) or is_network(model)) and not isinstance(model, type)
+    if model is not None and not works:
+        raise InputError(
+            f"model is {shown(model)}, which reads no columns: give the fitted model itself, or name a column of its "
+            "predictions with prediction="
+        )
 
 
 def _refuse_kinds(table: NamedTable, options: ReadOptions) -> None:

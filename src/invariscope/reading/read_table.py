@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.files import NO_SUCH_FILE
 from invariscope.rows.arrays import Booleans
 from invariscope.rows.tables import ROW_NUMBERS
 
@@ -133,7 +135,7 @@ def _kind(path: Path) -> str:
             raise InputError(f'{path}: a table ends in {", ".join(SUFFIXES)} (or .csv.gz), not "{path.suffix}"')
         if not path.is_file() and not is_pipe(path):
             device = path.exists()
-            raise InputError(f"{path} is a device: name a file" if device else f"{path}: there is no such file")
+            raise InputError(f"{path} is a device: name a file" if device else f"{path}: {NO_SUCH_FILE}")
     except OSError as error:  # a name that is too long, a folder nobody may look into
         raise InputError(f"{path} cannot be opened ({error.strerror}): name another file") from error
     return kind
@@ -159,8 +161,19 @@ def _arrow_table(path: Path, kind: str, na: Sequence[str]) -> Any:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if "Empty CSV file" in str(error) or (path.is_file() and path.stat().st_size == 0):
             raise InputError(f"{path} is empty: write the table to it, or name another file") from error
-        said = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"{path} cannot be read as {kind or 'CSV'}: {said}. Write the table to it anew") from error
+        raise InputError(f"{path} cannot be read as {kind or 'CSV'}: {_cause(error)}") from error
+
+
+def _cause(error: Exception) -> str:
+    """What the system or Arrow says, and what to do about it."""
+    said = " ".join(str(getattr(error, "strerror", None) or error).split()).rstrip(".")
+    if isinstance(error, MemoryError):
+        return f"{said}. Name fewer columns in a Parquet file of it, or take a part of its rows"
+    if isinstance(error, PermissionError):
+        return f"{said}. Ask for the right to read it, or name a copy of your own"
+    if isinstance(error, OSError) and error.errno in (errno.ENXIO, errno.EIO, errno.ESTALE):
+        return f"{said}. Copy it to a place that can be read, and name that"
+    return f"{said}. Write the table to it anew"
 
 
 def _kind_of_content(first: bytes) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from invariscope.reading.named_table import some
-from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import kind_of, plain_numbers
 from invariscope.rows.arrays import Integers
+from invariscope.rows.spelling import PYTHON, Spelling
 
 #: A target with more different values is an amount, of which every amount is a one-to-one relabelling.
 CLASS_LIMIT = 100

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.options import PYTHON, Spelling
 from invariscope.reading.read_table import MISSING, kind_of
 from invariscope.reading.written_values import (
     MOSTLY,
@@ -20,6 +19,7 @@ from invariscope.reading.written_values import (
     is_number,
     numbers_of,
 )
+from invariscope.rows.spelling import PYTHON, Spelling
 
 #: A target with more different numbers is an amount, not a class.
 CLASS_LIMIT = 20

@@ -49,14 +49,15 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     features, others = {name: columns[name] for name in looked_at}, {name: columns[name] for name in roles}
     notes: list[str] = []
     if encode:
-        features, notes = _features(table, features, codes, remarks, named=len(options.features) > 0)
+        features, notes = _features(table, features, codes, remarks, options)
         others |= _cleaned_roles(others, options, remarks)
     order = [name for name in names if name in features or name in numbers.columns]
     rows, done = _whole_rows(features, others, options, numbers, order, for_model=not encode)
     notes = [*table.notes, *notes, *remarks.notes(), *done]
     X = rows.drop(columns=list(roles))
     known = set(order)
-    given = X[[name for name in X if name in known]]  # without the columns that say what was missing
+    # without the columns that say what was missing, and those in which something is
+    given = X[[name for name in X if name in known]].dropna(axis="columns")
     # a model may read the environments, too: as they are in the table, not as they were grouped
     X = X.assign(**{name: column.loc[rows.index] for name, column in features.items() if name in roles})
     if encode:
@@ -129,32 +130,54 @@ def _whole_rows(
         rows = rows[keep]
     if options.bins is None:
         refuse_unbinned(rows[env], spell=spell)
-    rows, filled = fill(rows, options.missing, env=rows[env], protected=list(others), for_model=for_model, spell=spell)
+    rows, filled = fill(
+        rows,
+        options.missing,
+        env=rows[env],
+        protected=list(others),
+        for_model=for_model,
+        optional=options.prediction is not None,
+        spell=spell,
+    )
     return rows, [*binned, *left_out, *filled]
 
 
 def _features(
-    table: NamedTable, columns: Mapping[str, pd.Series], codes: Sequence[str], remarks: TextRemarks, *, named: bool
+    table: NamedTable,
+    columns: Mapping[str, pd.Series],
+    codes: Sequence[str],
+    remarks: TextRemarks,
+    options: ReadOptions,
 ) -> tuple[dict[str, pd.Series], list[str]]:
-    """Columns of numbers and of categories; others are left out with a note, or refused if asked for by name."""
+    """Columns of numbers and of categories; others are left out with a note, or refused if asked for by name.
+
+    Where predictions are given, so are columns that could be read in several ways: nothing has to be made of them.
+    """
     features: dict[str, pd.Series] = {}
     useless: dict[str, list[str]] = {"dates": [], "nested values": []}
     identifiers: dict[str, int] = {}
+    unclear: list[str] = []
     for name, given in columns.items():
-        column, kind = _feature(table, given, name in codes, remarks)
+        try:
+            column, kind = _feature(table, given, name in codes, remarks)
+        except InputError as error:
+            if options.prediction is None or options.features:
+                raise
+            unclear.append(f"Left out, since predictions are given: {error}")
+            continue
         if kind in useless:
             useless[kind].append(name)
         elif kind == "identifiers":
             identifiers[name] = column.nunique()
         else:
             features[name] = column
-    if named:
+    if options.features:
         _refuse_named(table, useless, identifiers)
     notes = [f"Left out because they are {kind}: {some(names)}." for kind, names in useless.items() if names]
     if identifiers:
         counts = [f"{name} ({levels:,})" for name, levels in identifiers.items()]
         notes.append(f"Left out because they have too many different texts for categories: {some(counts)}.")
-    return features, notes
+    return features, [*notes, *unclear]
 
 
 def _feature(table: NamedTable, column: pd.Series, is_code: bool, remarks: TextRemarks) -> tuple[pd.Series, str]:

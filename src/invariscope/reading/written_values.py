@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.reading.options import PYTHON, Spelling
+from invariscope.rows.spelling import PYTHON, Spelling
 
 #: A column of text is one of numbers or dates, with something else in between, from this share of its rows on.
 MOSTLY = 0.9

@@ -40,20 +40,24 @@ class Blocks:
         self.matrix, self.shift, self._total = matrix, shift, total
 
     @classmethod
-    def of(cls, matrix: Array) -> Blocks:
+    def of(cls, matrix: Array, weight: Floats | None = None) -> Blocks:
         ones = np.ones(BLOCK_ROWS)
 
         def column_sums(rows: slice) -> Floats:
-            total = np.zeros(matrix.shape[1])
+            total = np.zeros((2, matrix.shape[1]))
             for block in blocks_in(rows):
                 part = matrix[block]
-                total += ones[: len(part)] @ part
+                total[0] += ones[: len(part)] @ part
+                if weight is not None:
+                    total[1] += weight[block] @ part
             return total
 
         with np.errstate(invalid="ignore", over="ignore"):
-            total = np.sum(run_over_rows(column_sums, len(matrix)), axis=0)
-            shift = total / len(matrix)
-            spread = matrix[:: max(1, len(matrix) // 2000)].std(axis=0, dtype=np.float64)
+            total, weighted = np.sum(run_over_rows(column_sums, len(matrix)), axis=0)
+            shift = total / len(matrix) if weight is None else weighted / weight.sum()
+            there = np.arange(len(matrix)) if weight is None else np.flatnonzero(weight)
+            some = there[:: max(1, len(there) // 2000)]
+            spread = _spread(matrix[some], None if weight is None else weight[some])
             # columns whose mean is not far off, on the scale of their spread, are left as they are: that spares a pass
             needed = np.isfinite(shift) & ~(np.abs(shift) <= CLOSE_TO_ZERO * spread)
         return cls(matrix, np.where(needed, shift, 0.0), total)
@@ -104,6 +108,13 @@ class Blocks:
 
         run_over_rows(gather, len(values))
         return out
+
+
+def _spread(rows: Array, weight: Floats | None) -> Floats:
+    if weight is None:
+        return np.asarray(rows.std(axis=0, dtype=np.float64))
+    centred = rows - np.average(rows, axis=0, weights=weight)
+    return np.asarray(np.sqrt(np.average(centred**2, axis=0, weights=weight)))
 
 
 def out_of_range(magnitude: float) -> bool:

@@ -11,9 +11,11 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.blocks import Blocks, Sums, refuse_out_of_range, sum_by_environment
+from invariscope.rows.coded import coded
 from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.labels import encoded_environments, encoded_target, read_alike
-from invariscope.rows.settings import shown
+from invariscope.rows.not_tables import refuse_other_order
+from invariscope.rows.settings import column_names, shown
 from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
 
 OF_MATRIX = ("X", "columns", "blocks", "notes")
@@ -79,10 +81,11 @@ class Environments:
         for option, name in {"env_name": env_name, "target_name": target_name}.items():
             if name is not None and not isinstance(name, str):
                 raise InputError(f'{option} is {shown(name)}: give a text, such as "site"')
+        refuse_other_order(X=X, y=y, env=env, weight=weight)
         matrix, own_columns = matrix_of(X)
         n = len(matrix)
         refuse_empty(matrix)
-        env_values, own_env_name = column_of_labels(env, "env")
+        env_values, own_env_name = coded(env) or column_of_labels(env, "env")
         self.env_name = env_name or own_env_name or "environment"
         self.target_name = target_name or "target"
         _same_length(n, len(env_values), "env")
@@ -96,26 +99,28 @@ class Environments:
         self.classes: tuple[Any, ...] | None = None
         self.y: Array | None = None
         if y is not None:
-            values, own_target_name = vector_of(y, target_name or "y")
+            values, own_target_name = coded(y) or vector_of(y, target_name or "y")
             self.target_name = target_name or own_target_name or "target"
             _same_length(n, len(values), self.target_name)
             values, self.classes = encoded_target(values, self.target_name)
             self.y = self._grouped(values)
             self._notes += read_alike(self.classes or (), self.target_name)
-            self._notes += notes_on_lost_digits(self.y[:, None], [f'Target "{self.target_name}"'])
         self.weight: Floats | None = None
         if weight is not None:
             self.weight = self._grouped(checked_weights(weight, n))
             self._refuse_empty()
-        self._hold(matrix, own_columns if columns is None else tuple(columns))
+        if self.y is not None:
+            self._notes += notes_on_lost_digits(self.y[:, None], [f'Target "{self.target_name}"'], self.weight)
+        self._hold(matrix, own_columns if columns is None else column_names(columns, len(own_columns)))
 
     def _hold(self, matrix: Array, columns: tuple[str, ...]) -> None:
         """Columns of numbers, in the user's row order, as what is known of every row."""
         self.columns = columns
-        self.blocks = Blocks.of(self._grouped(matrix))
+        self.blocks = Blocks.of(self._grouped(matrix), self.weight)
         self.X: Array = self.blocks.matrix
         self._refuse_missing()
-        self.notes = (*self._notes, *notes_on_lost_digits(self.X, [f'Column "{name}"' for name in columns]))
+        named = [f'Column "{name}"' for name in columns]
+        self.notes = (*self._notes, *notes_on_lost_digits(self.X, named, self.weight))
 
     @classmethod
     def of(cls, X: Any, y: Any = None, env: Any = None, weight: Any = None) -> Environments:
@@ -136,7 +141,7 @@ class Environments:
         matrix, own_columns = matrix_of(X)
         _same_length(len(self.X), len(matrix), "the other matrix")
         other = self._with(*(name for name in SHARED if name not in OF_MATRIX))
-        other._hold(matrix, own_columns if columns is None else tuple(columns))
+        other._hold(matrix, own_columns if columns is None else column_names(columns, len(own_columns)))
         return other
 
     def with_weight(self, weight: Floats) -> Environments:

@@ -9,12 +9,12 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Integers
+from invariscope.rows.coded import Coded, of_texts
+from invariscope.rows.digits import refuse_merged
 from invariscope.rows.not_tables import refuse_equal_kinds, refuse_unhashable
 
-MANY_ROWS = 5_000  # from which it pays to bring pandas along for texts
 
-
-def encoded_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...], Integers]:
+def encoded_environments(values: Array | Coded, name: str) -> tuple[tuple[Hashable, ...], Integers]:
     """Labels of environments, and the code of every row; too many, too few or too small ones are refused."""
     labels, codes = unique_labels(values, name)
     if len(labels) < 2:
@@ -35,10 +35,12 @@ def encoded_environments(values: Array, name: str) -> tuple[tuple[Hashable, ...]
     return labels, codes
 
 
-def numbers_or_labels(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+def numbers_or_labels(values: Array | Coded, name: str) -> tuple[Array, tuple[Any, ...] | None]:
     """A target as finite numbers, or as codes into its sorted labels."""
-    if values.dtype.kind in "iuf":
+    if not isinstance(values, Coded) and values.dtype.kind in "iuf":
         numbers = values.astype(np.float64)
+        if values.dtype.kind in "iu":
+            refuse_merged(values, numbers, f'target "{name}"')
         bad = ~np.isfinite(numbers)
         if bad.any():
             raise InputError(
@@ -49,7 +51,7 @@ def numbers_or_labels(values: Array, name: str) -> tuple[Array, tuple[Any, ...] 
     return codes.astype(np.float64), labels
 
 
-def encoded_target(values: Array, name: str) -> tuple[Array, tuple[Any, ...] | None]:
+def encoded_target(values: Array | Coded, name: str) -> tuple[Array, tuple[Any, ...] | None]:
     """A target as numbers, or as codes of classes that repeat."""
     codes, labels = numbers_or_labels(values, name)
     if labels is None:
@@ -72,36 +74,37 @@ def refuse_too_many_labels(labels: Sequence[Any], rows: int, name: str, most: in
         )
 
 
-def unique_labels(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
+def unique_labels(values: Array | Coded, name: str) -> tuple[tuple[Any, ...], Integers]:
     """Sorted distinct labels as Python objects, and the code of every row."""
+    values = values if isinstance(values, Coded) else of_texts(values) or values
+    if isinstance(values, Coded):
+        return _unique_coded(values, name)
     if values.dtype.kind == "O":
-        return _unique_texts(values) or _unique_objects(values, name)
-    _refuse_missing_labels(int(np.isnan(values).sum()) if values.dtype.kind in "fM" else 0, len(values), name)
+        return _unique_objects(values, name)
+    _refuse_missing_labels(int(np.isnan(values).sum()) if values.dtype.kind in "fmM" else 0, len(values), name)
     labels, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "M":
         labels = _shortest(labels)
     return tuple(labels.tolist()), codes.astype(np.intp)
 
 
-def _unique_texts(values: Array) -> tuple[tuple[Any, ...], Integers] | None:
-    """The same for many texts, by hashes of whole columns; ``None`` where there are few, or they are not all texts."""
-    if len(values) < MANY_ROWS:
-        return None
-    import pandas as pd  # here: keeps `import invariscope` light
-
-    if pd.api.types.infer_dtype(values, skipna=False) != "string":
-        return None
-    codes, distinct = pd.factorize(values)
-    order = sorted(range(len(distinct)), key=distinct.__getitem__)
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return tuple(distinct[k] for k in order), rank[codes]
+def _unique_coded(values: Coded, name: str) -> tuple[tuple[Any, ...], Integers]:
+    """The same where distinct labels are known: only these are compared and put in order."""
+    known = values.codes[values.codes >= 0]
+    rows = np.bincount(known, minlength=len(values.distinct))
+    gaps = [is_missing(label) for label in values.distinct]
+    _refuse_missing_labels(len(values) - len(known) + int(rows[gaps].sum()), len(values), name)
+    used = np.flatnonzero(rows)
+    labels, places = _unique_objects(values.distinct[used], name)
+    rank = np.zeros(len(rows), dtype=np.intp)
+    rank[used] = places
+    return labels, rank[values.codes]
 
 
 def _unique_objects(values: Array, name: str) -> tuple[tuple[Any, ...], Integers]:
     """The same for labels of any kind, one by one."""
     refuse_unhashable(values, name)
-    _refuse_missing_labels(sum(v is None or v != v for v in values), len(values), name)
+    _refuse_missing_labels(sum(map(is_missing, values)), len(values), name)
     refuse_equal_kinds(values, name)
     distinct = dict.fromkeys(values)
     try:
@@ -110,6 +113,11 @@ def _unique_objects(values: Array, name: str) -> tuple[tuple[Any, ...], Integers
         ranked = sorted(distinct, key=lambda label: (type(label).__name__, str(label)))
     rank = {label: k for k, label in enumerate(ranked)}
     return tuple(ranked), np.fromiter((rank[v] for v in values), np.intp, len(values))
+
+
+def is_missing(label: Any) -> bool:
+    """Whether a label is none: None, NaN, NaT or pandas.NA, which cannot even be compared with itself."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def _refuse_missing_labels(missing: int, rows: int, name: str) -> None:

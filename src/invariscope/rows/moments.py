@@ -87,7 +87,7 @@ def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
 
 
 def _moments_of(data: Environments, target: Target, folds: int) -> Moments:
-    centre = float(target.values.mean())
+    centre = float(np.average(target.values, weights=data.weight))
     size = data.blocks.width
 
     def collect(environment: int, rows: slice) -> Sums:

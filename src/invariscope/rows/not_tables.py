@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
 from numbers import Number
 from os import PathLike
@@ -25,6 +26,8 @@ def _remedy(values: Any, what: str, table: bool) -> str:
     kind, column = type(values).__name__, "" if table else ", or one of its columns"
     if values is None:
         return f"None: give {'a table of rows x columns' if table else 'one value per row'}"
+    if isinstance(values, type):
+        return f"the class {values.__name__}: give {'a table of rows x columns' if table else 'one value per row'}"
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         return f"a sparse matrix: give {what}.toarray(){'' if table else '.ravel()'}, if that fits into memory"
     if hasattr(values, "collect") and kind.startswith("Lazy"):
@@ -40,6 +43,42 @@ def _remedy(values: Any, what: str, table: bool) -> str:
     if table and isinstance(values, str | bytes | PathLike):
         return f"a text ({in_words(values)}): give the table itself; iv.read(path, target=, env=) reads one from a file"
     return ""
+
+
+def refuse_masked(values: Any, what: str) -> None:
+    """What a mask hides is not known, and whoever asks for plain numbers would be given what stands under it."""
+    if isinstance(values, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(values).sum())):
+        raise InputError(
+            f"{what}: {hidden} values are masked; fill them, or drop those rows here and in X, y and env alike"
+        )
+
+
+def refuse_no_rows(X: Any) -> None:
+    """Refuse what has no rows to count; what else a model reads (sparse rows, dicts, texts) is its own affair."""
+    if isinstance(X, type) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", None) == ():
+        refuse_no_table(X, "X", table=True)
+        raise InputError(f"X is a single value ({in_words(X)}): give a table of rows x columns, or np.asarray(X)")
+    if isinstance(X, Set | str | bytes | PathLike) or type(X).__name__.startswith("Lazy"):
+        refuse_no_table(X, "X", table=True)
+    if isinstance(X, deque):  # has rows, and no slices of them
+        raise InputError("X is a deque: give list(X)")
+
+
+def refuse_other_order(**parts: Any) -> None:
+    """Rows go by their place: tables of pandas that name the same rows in another order are about other rows.
+
+    An index that only counts says nothing: it may have been made for rows that were shuffled before.
+    """
+    indexed = {name: part.index for name, part in parts.items() if hasattr(part, "iloc")}
+    named = {name: index for name, index in indexed.items() if type(index).__name__ != "RangeIndex" and index.is_unique}
+    first, *others = named or [""]
+    for other in others:
+        one, two = named[first], named[other]
+        if len(one) == len(two) and not one.equals(two) and one.isin(two).all():
+            raise InputError(
+                f"{other} names the rows of {first} in another order: give {other}.loc[{first}.index], or both with "
+                ".reset_index(drop=True) if they go by their place"
+            )
 
 
 def refuse_equal_kinds(values: Iterable[Any], name: str) -> None:

@@ -6,22 +6,25 @@ A truth value is no number here: ``n_boot=True`` is a slip, not one draw.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
+from invariscope.rows.spelling import spelling
 from invariscope.wording import short
 
 FEWEST_DRAWS = 99  # of an interval: its ends are then the third draws from either end
 MOST_DRAWS = 1_000_000
 MOST_FOLDS = 10_000  # each has moments of its own
+BEYOND = 1e30  # of a weight or a damping: its square, times numbers of any size that rows may hold, is no number
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
 TRUTH = (bool, np.bool_)  # Python counts True as 1: nobody means one step by it
 #: What a result says of itself where ``n_boot`` is 0.
-NOT_DRAWN = "n_boot=0: no intervals and no p-value, only point estimates."
+NOT_DRAWN = "Nothing was drawn, as asked: no intervals and no p-value, only point estimates."
 
 
 def is_whole(value: Any) -> bool:
@@ -30,8 +33,9 @@ def is_whole(value: Any) -> bool:
 
 
 def is_real(value: Any) -> bool:
-    """Whether it is a number, of Python or numpy."""
-    return isinstance(value, REAL) and not isinstance(value, TRUTH)
+    """Whether it is a number, of Python or numpy, that floats can hold."""
+    beyond = isinstance(value, int) and abs(value) > sys.float_info.max
+    return isinstance(value, REAL) and not isinstance(value, TRUTH) and not beyond
 
 
 def whole_number(value: Any, name: str, least: int = 0, most: int | None = None) -> int:
@@ -66,6 +70,20 @@ def real_number(value: Any, name: str, least: float = 0.0, below: float = math.i
     )
 
 
+def switch(value: Any, name: str) -> bool:
+    """Yes or no, of Python or numpy: every other thing would be one of the two as well, and not the one that is meant.
+
+    >>> switch(np.True_, "exact")
+    True
+    >>> switch("no", "exact")
+    Traceback (most recent call last):
+    invariscope.errors.InputError: exact is 'no': give True or False
+    """
+    if isinstance(value, TRUTH):
+        return bool(value)
+    raise InputError(f"{name} is {shown(value)}: give True or False")
+
+
 def several(given: Any, name: str, example: str) -> list[Any]:
     """One text, or several things, as a list; a number is neither.
 
@@ -77,6 +95,18 @@ def several(given: Any, name: str, example: str) -> list[Any]:
     if isinstance(given, Iterable) and not isinstance(given, bytes):
         return list(given)
     raise InputError(f"{name} is {shown(given)}: give a list, such as [{example}]")
+
+
+def column_names(given: Any, count: int | None = None) -> tuple[str, ...]:
+    """The names of columns, as many as there are.
+
+    >>> column_names(["age", 7])
+    ('age', '7')
+    """
+    names = tuple(map(str, several(given, "columns", '"age"')))
+    if count is not None and len(names) != count:
+        raise InputError(f"columns has {len(names)} names for {count} columns: give one name per column")
+    return names
 
 
 def shown(value: Any, limit: int = 60) -> str:
@@ -98,18 +128,28 @@ def number_of_draws(n_boot: Any, fewest: int = FEWEST_DRAWS, otherwise: str = ""
     too_many = is_whole(n_boot) and n_boot > MOST_DRAWS
     why = f", and more than {MOST_DRAWS:,} cost time and memory but change no digit that is shown" if too_many else ""
     raise InputError(
-        f"n_boot is {shown(n_boot)}{why}: give {otherwise}0 for point estimates without intervals, or a whole number "
-        f"of draws from {fewest} to {MOST_DRAWS:,}"
+        f"{spelling().name('n_boot')} is {shown(n_boot)}{why}: give {otherwise}0 for point estimates without "
+        f"intervals, or a whole number of draws from {fewest} to {MOST_DRAWS:,}"
     )
 
 
-def share_above_zero(name: str, value: Any, most: float, example: str) -> float:
-    """A number between 0 and ``most``, both excluded.
+def intervals_wanted(n_boot: Any, seed: Any) -> bool:
+    """Whether a criterion whose intervals are formulas is to give them: it draws nothing, and takes what others take.
 
-    >>> share_above_zero("alpha", np.float32(0.5), 1.0, "0.05")
+    >>> intervals_wanted(0, 0), intervals_wanted(999, 0)
+    (False, True)
+    """
+    whole_number(seed, "seed")
+    return number_of_draws(n_boot) > 0
+
+
+def share_above_zero(name: str, value: Any, example: float) -> float:
+    """A number between 0 and 1, both excluded: who means 2 % by 2 is told how that is written.
+
+    >>> share_above_zero("alpha", np.float32(0.5), 0.05)
     0.5
     """
-    if not is_real(value) or not 0 < value < most:
-        wanted = "above 0" if math.isinf(most) else f"above 0 and below {most:g}"
-        raise InputError(f"{name} is {shown(value)}: give a number {wanted}, such as {example}")
+    if not is_real(value) or not 0 < value < 1:
+        wanted = f"a number above 0 and below 1, such as {example:g} for {100 * example:g} %"
+        raise InputError(f"{name} is {shown(value)}: give {wanted}")
     return float(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Booleans
+from invariscope.rows.digits import WHOLE_IN_FLOATS, refuse_merged
 from invariscope.rows.not_tables import in_words, refuse_equal_kinds, refuse_no_table
 
 NUMBER = (int, float, np.number, Decimal)
@@ -24,7 +27,7 @@ def matrix_of(X: Any) -> tuple[Array, tuple[str, ...]]:
         return _matrix_of_arrow(X)
     if hasattr(X, "__arrow_c_array__") or hasattr(X, "__arrow_c_stream__"):  # one column of a table
         column, name = column_of_labels(X, "X")
-        return _as_rows(_numeric(column, name or "x0")[:, None]), (name or "x0",)
+        return _as_rows(_numeric(column, name or "x0")[:, None], [name or "x0"]), (name or "x0",)
     array = array_of(X, "X", table=True)
     if array.ndim == 0:
         raise InputError(f"X is a single value ({in_words(X)}): give a table of rows x columns")
@@ -35,7 +38,7 @@ def matrix_of(X: Any) -> tuple[Array, tuple[str, ...]]:
     names = tuple(f"x{j}" for j in range(array.shape[1]))
     if array.dtype.kind not in "iufb" and array.size:
         return np.column_stack([_numeric(array[:, j], names[j]) for j in range(array.shape[1])]), names
-    return _as_rows(array), names
+    return _as_rows(array, names), names
 
 
 def vector_of(values: Any, what: str) -> tuple[Array, str | None]:
@@ -46,7 +49,7 @@ def vector_of(values: Any, what: str) -> tuple[Array, str | None]:
     numbers = array.dtype.kind == "O" and all(isinstance(v, NUMBER) or v is None for v in array)
     if numbers and not all(isinstance(v, bool | np.bool_) for v in array):
         refuse_equal_kinds(array, name or what)
-        array = np.array([np.nan if v is None else v for v in array], dtype=np.float64)
+        array = _floats(array, f'"{name or what}"')
     return array, name
 
 
@@ -77,6 +80,8 @@ def _column(values: Any, what: str) -> tuple[Array, str | None, bool]:
         raise InputError(
             f"{what} is a single value ({in_words(values)}): give one value per row, such as a column of a table"
         )
+    if array.dtype.names:
+        raise InputError(f"{what} holds records ({', '.join(array.dtype.names)}): give one of their fields")
     if array.dtype.kind == "c":
         # scikit-learn's own words come first: its checks of estimators look for them
         raise InputError(
@@ -123,6 +128,8 @@ def plain(values: Any) -> Any:
         return [plain(value) for value in values]
     if not _is_tensor(values):
         return values
+    if values.is_meta:
+        raise InputError("a tensor on the device meta holds no numbers: give one that was computed elsewhere")
     values = values.detach().cpu().to_dense().resolve_conj()
     if values.is_floating_point() and values.element_size() < 4:  # numpy has no bfloat16, and sums in halves are coarse
         values = values.float()
@@ -149,9 +156,13 @@ def array_of(values: Any, what: str, *, table: bool) -> Array:
             array = np.asarray(values, dtype=object)
     except InputError:  # an object that says itself why it is no table
         raise
-    except ValueError as error:
+    except Exception as error:  # whatever code there is behind an object that numpy can read
+        if isinstance(values, list | tuple):
+            raise InputError(
+                f"{what} cannot be read as a table: its rows differ in length. Give all as many values."
+            ) from error
         raise InputError(
-            f"{what} cannot be read as a table: its rows differ in length. Give all as many values."
+            f"{what} is a {type(values).__name__} that cannot be read ({error}): give an array of its values"
         ) from error
     return _blanked(array, np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else array
 
@@ -195,7 +206,7 @@ def _matrix_of_arrow(X: Any) -> tuple[Array, tuple[str, ...]]:
     if hasattr(X, "iloc"):  # pandas: indices and duplicate names would travel through Arrow
         names = tuple(map(str, X.columns))
         if X.shape[1] and all(isinstance(t, np.dtype) and t.kind in "iuf" for t in X.dtypes):
-            return _as_rows(X.to_numpy()), names
+            return _as_rows(X.to_numpy(), names), names
         columns = [_numeric(column_of_labels(X.iloc[:, j], name)[0], name) for j, name in enumerate(names)]
     else:
         table = _arrow().table(X)
@@ -208,18 +219,50 @@ def _matrix_of_arrow(X: Any) -> tuple[Array, tuple[str, ...]]:
     out = np.empty((len(columns[0]), len(columns)), np.float32 if single else np.float64)
     for j, column in enumerate(columns):
         out[:, j] = column
+    for j, column in enumerate(columns):
+        if column.dtype.kind in "iu":
+            refuse_merged(column, out[:, j], f'column "{names[j]}"')
     return out, names
 
 
-def _as_rows(array: Array) -> Array:
+def _as_rows(array: Array, names: Sequence[str]) -> Array:
     """Row-major floats; float64 and float32 rows that already are so are passed through, not copied."""
     dtype = array.dtype if array.dtype in (np.float64, np.float32) else np.float64
-    return np.ascontiguousarray(array, dtype=dtype)
+    rows = np.ascontiguousarray(array, dtype=dtype)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        for j in np.flatnonzero(np.abs(rows).max(axis=0, initial=0.0) >= WHOLE_IN_FLOATS).tolist():
+            refuse_merged(array[:, j], rows[:, j], f'column "{names[j]}"')
+    return rows
+
+
+def _floats(numbers: Iterable[Any], what: str) -> Array:
+    """Python's numbers as floats: those that are missing are NaN, those beyond all floats infinite."""
+    given = [*numbers]
+    try:
+        floats = np.array([np.nan if v is None else v for v in given], dtype=np.float64)
+    except (OverflowError, ValueError):  # of more than 308 digits; a decimal NaN of the kind that must not be touched
+        floats = np.array([_float(value) for value in given])
+    refuse_merged(given, floats, what)
+    return floats
+
+
+def _float(value: Any) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:
+        return math.nan
 
 
 def _numeric(column: Array, name: str) -> Array:
     if column.dtype.kind in "iufb":
         return column
+    if column.dtype.names:
+        raise InputError(
+            f"X is an array of records ({', '.join(column.dtype.names)}): give pandas.DataFrame(X), or its fields as "
+            "columns"
+        )
     values = [] if column.dtype.kind in "mM" else column.tolist()
     text = [v for v in values if v is not None and not isinstance(v, NUMBER)]
     if column.dtype.kind == "c" or (text and isinstance(text[0], complex)):
@@ -236,4 +279,4 @@ def _numeric(column: Array, name: str) -> Array:
             f'column "{name}" is text, not numbers (for example "{text[0]}", in {len(text)} of {len(values)} rows). '
             "Encode it as numbers (one-hot for categories) or drop it."
         )
-    return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+    return _floats(values, f'column "{name}"')

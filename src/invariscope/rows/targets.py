@@ -14,6 +14,7 @@ from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.environments import Environments
 from invariscope.rows.settings import several
+from invariscope.rows.spelling import spelt
 
 TASKS = ("auto", "regression", "classification", "binary", "multiclass")
 LOSS_OF_TASK = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
@@ -96,7 +97,8 @@ def target_in(
     if values.ndim > 1 or (labels is None and _are_numbers(values, task, outputs, classes, name)):
         return _numbers(values, task, outputs, name)
     if task == "regression":
-        raise InputError(f'target "{name}" holds labels, not numbers: give numbers, or leave out task="regression"')
+        leave_out = f"leave out {spelt('task', 'regression')}"
+        raise InputError(f'target "{name}" holds labels, not numbers: give numbers, or {leave_out}')
     codes, order = _coded(values, labels, outputs, classes, name)
     if task == "binary" and len(order) != 2:
         raise InputError(
@@ -118,15 +120,25 @@ def label_array(labels: Sequence[Any]) -> Array:
     return np.fromiter(labels, dtype=object, count=len(labels))
 
 
+def class_labels(given: Any) -> tuple[Any, ...]:
+    """Labels of classes in the order they are given; of a text its letters.
+
+    >>> class_labels("ab"), class_labels(np.array([1, 2]))
+    (('a', 'b'), (1, 2))
+    """
+    labels = several(list(given) if isinstance(given, str) else given, "classes", "0, 1")
+    return tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+
+
 def refuse_unknown_task(task: Any) -> None:
     """There is one vocabulary for tasks."""
-    if task not in TASKS:
+    if not isinstance(task, str) or task not in TASKS:
         raise InputError(f'task "{task}" is unknown: use "auto", "regression" or "classification"')
 
 
 def kind_of_task(task: str | None) -> str | None:
     """ "regression" or "classification", as models say it; None where nothing is said."""
-    refuse_unknown_task(task or "auto")
+    refuse_unknown_task("auto" if task is None else task)
     return None if task in (None, "auto") else "regression" if task == "regression" else "classification"
 
 
@@ -243,11 +255,11 @@ def _coded(
     if codes is not values and count is None and classes is None and len(labels) > _most_classes(labels, len(values)):
         raise InputError(
             f'target "{name}" has {len(labels)} different numbers: too many to be classes. A classifier takes '
-            'the target it was fitted on; continuous numbers take task="regression", with a model of numbers if one is '
-            "given, or an InvariantRegressor."
+            f"the target it was fitted on; continuous numbers take {spelt('task', 'regression')}, with a model of "
+            "numbers if one is given, or an InvariantRegressor."
         )
     if classes is not None:
-        order = tuple(several(list(classes) if isinstance(classes, str) else classes, "classes", "0, 1"))
+        order = class_labels(classes)
     else:  # numbers that count from 0 are codes, even if some class is absent; others are sorted
         order = tuple(range(count)) if count is not None and len(labels) < count and _count(labels, count) else labels
     if outputs is not None and len(order) != count:
@@ -295,5 +307,5 @@ def _contradiction(name: str, values: Sequence[Any], outputs: int, given: bool =
         remedy = "name one for each of its outputs, in their order"
     elif isinstance(values[0], Real):
         one = "" if outputs == 1 else "a model of one output and "
-        remedy += f'; if these are numbers, it takes {one}task="regression"'
+        remedy += f"; if these are numbers, it takes {one}{spelt('task', 'regression')}"
     return InputError(f"{model} {count} classes apart, but {what} ({some}{', ...' * (len(values) > 5)}): {remedy}")
