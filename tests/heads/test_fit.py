@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from invariscope.errors import InputError
 from invariscope.heads import fit as heads
-from invariscope.heads import linear_algebra
+from invariscope.heads import linear_algebra, wide
 from invariscope.heads.fit import (
     SEPARATED,
     capped,
@@ -26,6 +26,7 @@ from invariscope.heads.fit import (
 )
 from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of, softmax
+from invariscope.heads.passes import without_flat
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import target_of
@@ -459,9 +460,9 @@ def test_wide_heads_say_what_narrow_ones_do(monkeypatch: pytest.MonkeyPatch, see
     target = target_of(data)
     narrow, narrow_own = heads.pooled_head(data, target)[1], fit_own(data, target)
     heads._POOLED.clear()
-    for module in (heads, linear_algebra):
+    for module in (wide, linear_algebra):
         monkeypatch.setattr(module, "WIDE", 4)
-    monkeypatch.setattr(linear_algebra, "spectrum", lambda *_: pytest.fail("decomposed"))
+        monkeypatch.setattr(module, "spectrum", lambda *_: pytest.fail("decomposed"))
     head, scores = heads.pooled_head(data, target)
     np.testing.assert_allclose(softmax(scores), softmax(narrow), rtol=1e-7)
     np.testing.assert_allclose(head.weight.sum(axis=0), 0.0, atol=1e-10)
@@ -473,10 +474,10 @@ def test_wide_heads_say_what_narrow_ones_do(monkeypatch: pytest.MonkeyPatch, see
 def test_a_column_that_is_flat_for_one_class_alone_is_decomposed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     hessian = np.eye(6)[None].copy()
     hessian[0, 0, 0] = 0.0
-    monkeypatch.setattr(heads, "WIDE", 4)
-    np.testing.assert_array_equal(heads._without_free_constant(hessian, 3), hessian)
-    np.testing.assert_array_equal(heads._without_free_constant(np.eye(6)[None], 1), np.eye(6)[None])
-    pinned = heads._without_free_constant(np.diag([1.0, 2, 3, 4, 5, 6])[None], 3)[0]
+    monkeypatch.setattr(wide, "WIDE", 4)
+    np.testing.assert_array_equal(wide.without_free_constant(hessian, 3), hessian)
+    np.testing.assert_array_equal(wide.without_free_constant(np.eye(6)[None], 1), np.eye(6)[None])
+    pinned = wide.without_free_constant(np.diag([1.0, 2, 3, 4, 5, 6])[None], 3)[0]
     np.testing.assert_array_equal(pinned[:, 0], [4, 0, 3, 0, 3, 0])  # mean of 1, 3, 5 for the first of two columns
     np.testing.assert_array_equal(pinned[:, 5], [0, 4, 0, 4, 0, 10])
 
@@ -499,3 +500,31 @@ def test_the_pooled_head_is_fitted_once_for_all_who_ask(monkeypatch: pytest.Monk
     assert len(passes) > steps + 3  # another target is another fit
     three = replace(target, task="multiclass", values=np.arange(400.0) % 3, classes=(0, 1, 2))
     assert heads.fit_pooled(data, three).theta.shape == (2, 9)
+
+
+def test_a_column_without_curvature_shares_none_with_others() -> None:
+    """Rows of the second column are all of class 1, and the head is sure of it: p(1 − p) = e⁻²⁵ is rounding error."""
+    X = np.c_[[1.0, -1.0, 2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]]
+    data = Environments(np.r_[X, -X], [0, 1, 0, 1, 1, 1] * 2, np.repeat(["a", "b"], 6))
+    theta = np.tile(theta_of(data, np.array([[0.0, 25.0]]), np.array([0.0])), (2, 1))
+    found = evaluate(data, target_of(data, "classification"), theta).hessian[0]
+    assert found[2].tolist() == found[:, 2].tolist() == [0.0, 0.0, 0.0]  # not even 1e-11 with the intercept
+    shifted = np.c_[np.ones(3), X[:3, 0] - data.blocks.shift[0]]
+    np.testing.assert_allclose(found[:2, :2], shifted.T @ shifted / 4, rtol=1e-9)
+
+
+def test_scores_beside_a_flat_one_share_no_curvature():
+    """Rows of two of three classes: added to the scores of both, a constant only moves the class that nobody is of."""
+    p, z = np.array([0.3, 0.7 - 1e-9, 1e-9]), np.array([1.0, 2.0])
+    hessian = np.kron(np.diag(p) - np.outer(p, p), np.outer(z, z) + np.diag([0.0, 1.0]))[None]
+    live = np.array([[True, True, True, True, False, True]])  # the third class has no intercept to speak of
+    kept = without_flat(hessian, live, 3)[0]
+    together = np.array([1.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    assert 0 < hessian[0] @ together @ together < 1e-8
+    np.testing.assert_allclose(kept @ together, 0.0, atol=1e-15)
+    np.testing.assert_array_equal(kept, kept.T)
+    assert not kept[4].any()
+    np.testing.assert_allclose(kept[:4, :4], hessian[0, :4, :4], atol=1e-8)  # nothing else is lost
+    np.testing.assert_array_equal(without_flat(hessian, np.ones((1, 6), dtype=bool), 3), hessian)
+    values = np.linalg.eigvalsh(kept)
+    assert (values > 1e-6).sum() == 2  # one intercept and one slope between two classes; the third's slope is as flat

@@ -95,6 +95,11 @@ def test_leverage_and_length_equal_their_definitions(loss: Loss, seed: int) -> N
     assert leverage.sum() == pytest.approx(int(part.rank) / free)  # they share out the parameters
     single, _ = loss.leverage(part.inverse_root(), ex.rows.astype(np.float32), ex.scores, residual)
     np.testing.assert_allclose(single, leverage, rtol=1e-4, atol=1e-6)
+    for found, expected in zip(
+        loss.leverage_by_inverse(inverse, ex.rows, ex.scores, residual), (leverage, length), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(loss.diagonal(ex.scores), np.einsum("nkk->nk", loss.curvature(ex.scores)), atol=1e-15)
 
 
 @every_loss

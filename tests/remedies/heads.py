@@ -18,6 +18,16 @@ Z = np.ones((4, 2))
 
 CASES = [
     Case(
+        "give weight and bias in the units of Z and y",
+        lambda: iv.worst_case(iv.LinearHead([1e300, 0.0], 0.0), np.eye(2), [1.5, 0.2], n_boot=0),
+        lambda: iv.worst_case(iv.LinearHead([1.0, 0.0], 0.0), np.eye(2), [1.5, 0.2], n_boot=0),
+    ),
+    Case(
+        "give weight and bias in the units of Z and y",
+        lambda: iv.influence_index(np.eye(4), [1.5, 0.2, 1, 2], [0, 0, 1, 1], head=iv.LinearHead([1e300] * 4, 0.0)),
+        lambda: iv.influence_index(np.eye(4), [1.5, 0.2, 1, 2], [0, 0, 1, 1], head=iv.LinearHead([1.0] * 4, 0.0)),
+    ),
+    Case(
         "weight must be outputs x features",
         lambda: iv.LinearHead(np.ones((2, 2, 2)), np.zeros(2)),
         lambda: iv.LinearHead(np.ones((2, 2)), np.zeros(2)),

@@ -7,9 +7,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from invariscope.heads.linear_algebra import NEWTON_TOLERANCE, WIDE, newton, solved
+from invariscope.heads.linear_algebra import NEWTON_TOLERANCE, newton, solved
 from invariscope.heads.linear_head import LinearHead
 from invariscope.heads.losses import loss_of, score_rows
+from invariscope.heads.passes import Judged, by_fold, derivatives, products, slopes, steep, without_flat
+from invariscope.heads.wide import VERY_WIDE, Curvature, Inverse, Steps, inverse_at_zero, without_free_constant
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
@@ -18,10 +20,9 @@ from invariscope.rows.resampling import fold_of_rows
 from invariscope.rows.targets import Target
 
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
-NO_ERROR = 1e-12  # of the target's variance: what a head of numbers that makes no error may lose to rounding
+NO_ERROR = 1e-12  # of the target's mean square: what a head of numbers that makes no error may lose to rounding
 #: heads of all rows, beside the target they belong to: an audit and its influence index fit the same
 _POOLED: WeakKeyDictionary[Environments, tuple[Floats, Floats]] = WeakKeyDictionary()
-FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,17 @@ class Heads:
     converged: bool = True
 
 
-def least_loss(target: Target) -> float:
-    """The mean loss up to which a fitted head makes no error: what is left is rounding, or classes it has split."""
-    return NO_ERROR * float(np.var(target.values, axis=0).sum()) if target.task == "regression" else SEPARATED
+def least_loss(data: Environments, target: Target) -> Floats:
+    """The mean loss (E,) up to which a head makes no error in an environment: rounding, or classes it has split.
+
+    Numbers are summed about their mean over all rows, which is what rounding there is a share of.
+    """
+    if target.task != "regression":
+        return np.full(len(data), SEPARATED)
+    apart = target.values - np.average(target.values, axis=0, weights=data.weight)
+    squares = (apart**2).reshape(len(apart), -1).sum(axis=1)
+    counted = squares if data.weight is None else data.weight * squares
+    return NO_ERROR * np.add.reduceat(counted, data.offsets[:-1]) / data.rows
 
 
 def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
@@ -55,35 +64,15 @@ def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
     if target.task == "regression":
         return _evaluate_from_moments(data, target, theta)
     stack = theta if theta.ndim == 3 else theta[None]
-    folds, _, size = stack.shape
 
-    def collect(environment: int, rows: slice) -> Sums:
-        sums = {"loss": np.zeros(folds), "gradient": np.zeros((folds, size)), "hessian": np.zeros((folds, size, size))}
-        for block, design in data.blocks.designs(rows):
-            y = target.values[block]
-            for fold in range(folds):
-                weight = None if data.weight is None else data.weight[block]
-                if folds > 1:
-                    seen = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
-                    weight = seen if weight is None else seen * weight
-                scores = design @ stack[fold, environment].reshape(loss.n_scores, -1).T
-                residual, value = loss.residual(scores, y), loss.value(scores, y)
-                if weight is not None:
-                    residual *= weight[:, None]
-                    value *= weight
-                sums["loss"][fold] += value.sum()
-                sums["gradient"][fold] += (residual.T @ design).ravel()
-                sums["hessian"][fold] += loss.gram(design, scores, weight)
-        return sums
+    def hessian(judged: Judged) -> Floats:
+        return loss.gram(judged.design, judged.scores, judged.weight)
 
-    sums = sum_by_environment(collect, data.offsets)
-    # what is left of the curvature there is rounding error, and its inverse would be taken for a huge variance
-    at_even_odds = np.tile(data.column_squares, loss.n_scores)[:, None] / 4
-    steep = np.einsum("...pp->...p", sums["hessian"]) > FLAT * at_even_odds
-    sums["hessian"] *= steep[..., :, None] & steep[..., None, :]
-    parts = (np.moveaxis(sums[name], 0, 1) for name in ("loss", "gradient", "hessian"))
-    value, gradient, hessian = parts if theta.ndim == 3 else (part[0] for part in parts)
-    return Heads(theta, value, gradient, hessian)
+    sums = derivatives(data, target, stack, hessian, (stack.shape[2],) * 2)
+    live = steep(data, loss, np.einsum("...pp->...p", sums["curvature"]))
+    sums["curvature"] = without_flat(sums["curvature"], live, loss.n_scores)
+    value, gradient, whole = (by_fold(sums[name], theta) for name in ("loss", "gradient", "curvature"))
+    return Heads(theta, value, gradient, whole)
 
 
 def fit_own(data: Environments, target: Target) -> Heads:
@@ -105,10 +94,12 @@ def fit_shared(
     *,
     folds: int = 1,
     tolerance: float = NEWTON_TOLERANCE,
+    near: Floats | None = None,
 ) -> Heads:
     """The one head that minimises Σ_e environment_weight_e · Σ_{i in e} loss_i.
 
-    With ``folds`` > 1, as many heads as folds, each fitted without one of them, all in the same passes.
+    With ``folds`` > 1, as many heads as folds, each fitted without one of them, all in the same passes; wide ones
+    without their Hessians. ``near`` (P, P) is the inverse of a Hessian nearby, which spares making some.
     """
     loss = loss_of(target)
     if target.task == "regression":
@@ -121,7 +112,7 @@ def fit_shared(
         theta[..., 0] += moments.centre
         return _evaluate_from_moments(data, target, np.repeat(theta[..., None, :], len(data), axis=-2))
     first = np.zeros(loss.n_scores * data.blocks.width) if start is None else start
-    heads = _fit_by_newton(data, target, np.tile(first, (folds, 1)), environment_weight, tolerance)
+    heads = _fit_by_newton(data, target, np.tile(first, (folds, 1)), environment_weight, tolerance, near)
     if folds > 1:
         return heads
     return Heads(heads.theta[0], heads.loss[0], heads.gradient[0], heads.hessian[0], heads.converged)
@@ -202,47 +193,55 @@ def _fit_by_newton(
     start: Floats,
     environment_weight: Floats | None = None,
     tolerance: float = NEWTON_TOLERANCE,
+    near: Floats | None = None,
 ) -> Heads:
     """Newton steps with halving from ``start``: a head of its own for each environment (E, P), or, if weights are
     given, one for each fold (F, P) that all environments share."""
-    heads = Heads(start, *(np.empty(0),) * 3)
+    heads, at = Heads(start, *(np.empty(0),) * 3), None
+
+    def of_environments(theta: Floats) -> Floats:
+        return theta if environment_weight is None else np.repeat(theta[:, None], len(data), axis=1)
 
     def combined(sums: Floats) -> Floats:  # over environments, where they share a head
         return sums if environment_weight is None else np.tensordot(environment_weight, sums, axes=(0, 1))
 
     def problems(theta: Floats) -> tuple[Floats, Floats, Floats]:
-        nonlocal heads
-        shared = environment_weight is not None
-        heads = evaluate(data, target, np.repeat(theta[:, None], len(data), axis=1) if shared else theta)
+        nonlocal heads, at
+        heads, at = evaluate(data, target, of_environments(theta)), theta
         return combined(heads.loss), combined(heads.gradient), combined(heads.hessian)
 
+    def by_products(theta: Floats) -> tuple[Floats, Floats, Curvature]:
+        stack = of_environments(theta)
+        value, gradient, flat = slopes(data, target, stack)
+
+        def times(along: Floats) -> Floats:
+            return combined(products(data, target, stack, of_environments(along)))
+
+        return combined(value), combined(gradient), Curvature(times, lambda: problems(theta)[2], flat)
+
+    loss = loss_of(target)
     rows = data.rows if environment_weight is None else np.tile(data.rows, (len(start), 1))
     floor = 1e-2 * SEPARATED * combined(rows)
-    scores = loss_of(target).n_scores
 
     def solve(hessian: Floats, gradient: Floats) -> Floats:
-        return solved(_without_free_constant(hessian, scores), gradient)
+        return solved(without_free_constant(hessian, loss.n_scores), gradient)
 
-    _, converged = newton(problems, solve, start, floor=floor, tolerance=tolerance)
+    if start.shape[1] < VERY_WIDE:
+        _, converged = newton(problems, solve, start, floor=floor, tolerance=tolerance)
+        return replace(heads, converged=converged)
+    inverse: Inverse | None = None
+    if near is not None:
+        inverse = near.__rmatmul__  # v ↦ v H⁻¹, of any number of problems
+    elif not start.any():
+        inverse = inverse_at_zero(data, loss, environment_weight)
+    theta, converged = newton(by_products, Steps(inverse, loss.n_scores), start, floor=floor, tolerance=tolerance)
+    if environment_weight is not None and len(start) > 1:  # with a fold left out: nobody asks for their Hessians
+        stack = of_environments(theta)
+        value, gradient, _ = slopes(data, target, stack)
+        return Heads(stack, value, gradient, np.empty(0), converged)
+    if at is not theta:
+        problems(theta)
     return replace(heads, converged=converged)
-
-
-def _without_free_constant(hessian: Floats, scores: int) -> Floats:
-    """Wide Hessians (k, P, P) of several scores, with curvature where they have none: the same added to all scores.
-
-    Gradients have no part in these directions u_j = (e_j, e_j, …), so H + Σ_j c_j u_j u_jᵀ gives the same steps as H⁺
-    but for a constant that no probability sees, and it can be inverted. Left as it is where a column is flat for
-    some of the scores only.
-    """
-    if scores == 1 or hessian.shape[-1] < WIDE:
-        return hessian
-    size = np.einsum("...pp->...p", hessian).reshape(len(hessian), scores, -1)
-    if ((size > 0).any(axis=1) != (size > 0).all(axis=1)).any():
-        return hessian
-    parts = hessian.reshape(len(hessian), scores, size.shape[2], scores, size.shape[2])
-    pinned, column = parts.copy(), np.arange(size.shape[2])
-    pinned[:, :, column, :, column] += np.moveaxis(size.mean(axis=1), 1, 0)[:, :, None, None]
-    return pinned.reshape(hessian.shape)
 
 
 def _evaluate_from_moments(data: Environments, target: Target, theta: Floats) -> Heads:

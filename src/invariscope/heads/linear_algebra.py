@@ -7,21 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from invariscope.rows.arrays import Floats, Integers
+from invariscope.errors import InputError
+from invariscope.rows.arrays import Booleans, Floats, Integers
 
 RELATIVE_CUTOFF = 1e-13  # of the largest eigenvalue, after scaling to unit diagonal: below lies rounding error
 WIDE = 200  # parameters from which a Cholesky factor is worth a look: it takes a twentieth of a decomposition's time
 MAX_NEWTON_STEPS = 100
+MAX_PRODUCTS = 500  # of conjugate gradients
 NEWTON_TOLERANCE = 1e-13  # of the value: what one more step could still gain
 ROUNDING = 1e-12  # of the value: a step that loses less than this is not called a step up
 
-#: parameters (k, P) of k problems → their values (k,), gradients (k, P) and Hessians (k, P, P)
-Evaluate = Callable[[Floats], tuple[Floats, Floats, Floats]]
+#: Hessians (k, P, P), or whatever is known of them
+Hessians = TypeVar("Hessians")
+#: parameters (k, P) of k problems → their values (k,), gradients (k, P) and Hessians
+Evaluate: TypeAlias = Callable[[Floats], tuple[Floats, Floats, Hessians]]
 #: Hessians and gradients → H⁻¹ g, (k, P), whatever stands for the inverse where H is singular or bends down
-Solve = Callable[[Floats, Floats], Floats]
+Solve: TypeAlias = Callable[[Hessians, Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,42 @@ def solved(matrix: Floats, vector: Floats) -> Floats:
         return np.asarray(np.einsum("...pq,...q->...p", spectrum(matrix).inverse(), vector))
     out = np.empty_like(vector)
     for place in np.ndindex(vector.shape[:-1]):
-        quick = _by_cholesky(matrix[place], vector[place])
-        out[place] = spectrum(matrix[place]).inverse() @ vector[place] if quick is None else quick
+        quick = cholesky(matrix[place])
+        out[place] = spectrum(matrix[place]).inverse() @ vector[place] if quick is None else quick.solve(vector[place])
     return out
 
 
-def _by_cholesky(matrix: Floats, vector: Floats) -> Floats | None:
-    """The solution where :func:`spectrum` would leave out no direction but columns of zeros; else ``None``."""
-    from scipy.linalg import lapack  # here: few problems are wide
+@dataclass(frozen=True)
+class Cholesky:
+    """``matrix = D UᵀU D`` with D = ``scale``, on the columns that are ``live``; the others are zeros."""
+
+    scale: Floats
+    live: Booleans
+    upper: Floats
+
+    def solve(self, vector: Floats) -> Floats:
+        """Pseudo-inverse times vector."""
+        from scipy.linalg import lapack  # here: few problems are wide
+
+        out = np.zeros_like(vector)
+        out[self.live] = lapack.dpotrs(self.upper, vector[self.live] / self.scale)[0] / self.scale
+        return out
+
+    def inverse(self) -> Floats:
+        """Pseudo-inverse."""
+        from scipy.linalg import lapack
+
+        half = lapack.dpotri(self.upper)[0] / self.scale[:, None] / self.scale  # its upper triangle
+        lower = np.tril_indices(len(half), -1)
+        half[lower] = half.T[lower]
+        out = np.zeros((len(self.live), len(self.live)))
+        out[np.ix_(self.live, self.live)] = half
+        return out
+
+
+def cholesky(matrix: Floats) -> Cholesky | None:
+    """The factor where :func:`spectrum` would leave out no direction but columns of zeros; else ``None``."""
+    from scipy.linalg import lapack
 
     scale = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     live = scale > 0
@@ -96,9 +129,65 @@ def _by_cholesky(matrix: Floats, vector: Floats) -> Floats | None:
     factor, failed = lapack.dpotrf(scaled, clean=False)
     if failed or lapack.dpocon(factor, np.abs(scaled).sum(axis=0).max())[0] < 10 * RELATIVE_CUTOFF * len(matrix):
         return None
-    out = np.zeros_like(vector)
-    out[live] = lapack.dpotrs(factor, vector[live] / scale)[0] / scale
-    return out
+    return Cholesky(scale, live, factor)
+
+
+class NegativeCurvatureError(InputError):
+    """A direction was met along which the matrix bends down: it is not positive definite."""
+
+    def __init__(self, curvature: float) -> None:
+        super().__init__(
+            f"the Hessian has negative curvature ({curvature:.3g}) even with damping: give a larger damping"
+        )
+        self.curvature = curvature
+
+
+def conjugate_gradients(
+    times: Callable[[Floats], Floats],
+    targets: Floats,
+    precondition: Callable[[Floats], Floats],
+    tolerance: float,
+    max_steps: int = MAX_PRODUCTS,
+) -> tuple[Floats, float, int]:
+    """Solve M x = b for a stack of right-hand sides (r, ...): solutions, largest relative residual, steps taken.
+
+    ``times`` and ``precondition`` act on such a stack. What the preconditioner maps to 0 is left out of the solution
+    and of the residual, so singular matrices do no harm.
+
+    >>> matrix, target = np.diag([1.0, 2.0, 0.0]), np.array([[3.0, 4.0, 0.0]])
+    >>> conjugate_gradients(lambda v: v @ matrix, target, lambda v: v * [1, 1, 0], 1e-12)[0].tolist()
+    [[3.0, 2.0, 0.0]]
+    """
+    flat = (len(targets), -1)
+
+    def dot(a: Floats, b: Floats) -> Floats:
+        return np.asarray(np.einsum("ri,ri->r", a.reshape(flat), b.reshape(flat)))
+
+    def along(factor: Floats, vectors: Floats) -> Floats:
+        return np.asarray(factor.reshape(-1, *[1] * (vectors.ndim - 1)) * vectors)
+
+    solution, residual = np.zeros_like(targets), targets.copy()
+    better = precondition(residual)
+    direction, product = better, dot(residual, better)
+    start = np.where(product > 0, product, 1.0)
+    steps = 0
+    while steps < max_steps:
+        active = product > tolerance**2 * start
+        if not active.any():
+            break
+        image = times(direction)
+        curvature = dot(direction, image)
+        if np.any(active & (curvature <= 0)):
+            lengths = dot(direction, direction)
+            raise NegativeCurvatureError(float((curvature[active] / lengths[active]).min()))
+        length = np.where(active, product / np.where(curvature > 0, curvature, 1.0), 0.0)
+        solution = solution + along(length, direction)
+        residual = residual - along(length, image)
+        better = precondition(residual)
+        before, product = product, dot(residual, better)
+        direction = better + along(np.where(active, product / np.where(before > 0, before, 1.0), 0.0), direction)
+        steps += 1
+    return solution, float(np.sqrt(np.maximum(product, 0.0) / start).max()), steps
 
 
 def largest_eigenvalue(times: Callable[[Floats], Floats], start: Floats, steps: int) -> float:
@@ -115,8 +204,8 @@ def largest_eigenvalue(times: Callable[[Floats], Floats], start: Floats, steps: 
 
 
 def newton(
-    evaluate: Evaluate,
-    solve: Solve,
+    evaluate: Evaluate[Hessians],
+    solve: Solve[Hessians],
     theta: Floats,
     *,
     floor: Floats | float,

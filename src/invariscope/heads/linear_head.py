@@ -11,6 +11,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.heads.losses import softmax
 from invariscope.rows.arrays import Floats
+from invariscope.rows.blocks import out_of_range
 from invariscope.rows.tables import plain
 
 SMALLEST_PROBABILITY = 1e-6  # log-odds stay within about ±13.8, so that one over-confident row cannot rule a fit
@@ -65,6 +66,15 @@ class LinearHead:
     def n_features(self) -> int:
         """d: the columns of the representation it reads."""
         return int(self.weight.shape[1])
+
+    def refuse_extreme(self) -> None:
+        """Weights of 1e200, say, have squares that are infinite, and nothing that is computed with them is a number."""
+        largest = max(float(np.abs(self.weight).max()), float(np.abs(self.bias).max()))
+        if largest > 1 and out_of_range(largest):
+            raise InputError(
+                f"the head has weights of the order of {largest:.0e}, too far from 1 to compute with: give weight and "
+                "bias in the units of Z and y"
+            )
 
     def scores(self, Z: Any) -> Floats:
         """Z Wᵀ + b: (n, d) in, (n, K) out."""

@@ -44,6 +44,10 @@ class Loss(Protocol):
     def curvature(self, scores: Floats) -> Floats:
         """C = ∂²loss/∂s² at scores (..., n_scores): (..., n_scores, n_scores)."""
 
+    def diagonal(self, scores: Floats) -> Floats:
+        """The diagonal of C of every row: (n, n_scores)."""
+        return np.asarray(np.einsum("nkk->nk", self.curvature(scores)))
+
     def curvatures(self, scores: Floats) -> Curvatures:
         """Second derivatives of loss and slope in scores k <= j, (n,) or one number each, pairs that are 0 left out."""
 
@@ -58,6 +62,13 @@ class Loss(Protocol):
         """With ``factor @ factor.T`` = inverse Hessian: the mean leverage per free score of every row, and the
         squared length ‖factorᵀ g‖² of its gradient g. Both (n,)."""
         norms = _squared_norms(rows, factor)  # ‖factorᵀ z‖², where C is a number; with several classes it is not
+        return self.curvature(scores)[:, 0, 0] * norms, (residual**2).sum(axis=1) * norms
+
+    def leverage_by_inverse(
+        self, inverse: Floats, rows: Floats, scores: Floats, residual: Floats
+    ) -> tuple[Floats, Floats]:
+        """The same from the inverse Hessian itself, in half the operations for several scores: for wide heads."""
+        norms = np.einsum("ip,ip->i", rows @ inverse, rows)
         return self.curvature(scores)[:, 0, 0] * norms, (residual**2).sum(axis=1) * norms
 
 
@@ -143,6 +154,10 @@ class SoftmaxLoss(Loss):
         p = softmax(scores)
         return np.asarray(np.eye(p.shape[-1]) * p[..., None] - p[..., :, None] * p[..., None, :])  # diag(p) − p pᵀ
 
+    def diagonal(self, scores: Floats) -> Floats:
+        p = softmax(scores)
+        return p * (1.0 - p)
+
     def curvatures(self, scores: Floats) -> Curvatures:
         p = softmax(scores)
         u = p * (1.0 + scores - np.einsum("nk,nk->n", p, scores)[:, None])  # derivative of Σ_k p_k s_k
@@ -175,6 +190,19 @@ class SoftmaxLoss(Loss):
         spread = np.einsum("nk,knr,knr->n", p, parts, parts) - np.einsum("nr,nr->n", mean, mean)
         whole = np.einsum("nk,knr->nr", residual, parts)  # factorᵀ g = Σ_k r_k v_k
         return spread / (self.n_scores - 1), np.einsum("nr,nr->n", whole, whole)
+
+    def leverage_by_inverse(
+        self, inverse: Floats, rows: Floats, scores: Floats, residual: Floats
+    ) -> tuple[Floats, Floats]:
+        p, size = softmax(scores), rows.shape[1]
+        leverage, length = np.zeros(len(rows)), np.zeros(len(rows))
+        for k in range(self.n_scores):  # with M_kl = zᵀ (H⁻¹)_kl z: Σ_kl C_kl M_kl and Σ_kl r_k r_l M_kl, by symmetry
+            parts = (rows @ inverse[k * size : (k + 1) * size, k * size :]).reshape(len(rows), -1, size)
+            forms = np.einsum("nlp,np->nl", parts, rows)
+            forms[:, 1:] *= 2.0
+            leverage += p[:, k] * (forms[:, 0] - np.einsum("nl,nl->n", forms, p[:, k:]))
+            length += residual[:, k] * np.einsum("nl,nl->n", forms, residual[:, k:])
+        return leverage / (self.n_scores - 1), length
 
 
 def loss_of(target: Target) -> Loss:

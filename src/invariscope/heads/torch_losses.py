@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,16 +30,27 @@ def task_of_outputs(task: str, outputs: int) -> str:
     return ("multiclass" if outputs > 1 else "binary") if task == "classification" else task
 
 
+def refuse_no_tensors(name: str, given: Any) -> None:
+    """What a batch is made of: a list of tensors, of numbers that can be computed with, at most a row of them a row."""
+    usable = isinstance(given, list | tuple) and all(
+        isinstance(part, Tensor) and 1 <= part.ndim <= 2 and not part.is_complex() and not part.is_meta
+        for part in given
+    )
+    if not usable:
+        raise InputError(
+            f"{name} must be a list of torch tensors, one for every environment: give real numbers, (rows,) or "
+            "(rows, columns)"
+        )
+
+
 def checked_task(task: str, logits: Sequence[Tensor], targets: Sequence[Tensor]) -> str:
     """ "regression", "binary" or "multiclass"; environments must match in number and rows.
 
     The rule of :func:`~invariscope.rows.targets.target_of`, as far as one batch can show: its few values do not tell
     two classes from numbers, so with "auto" their type does, and what may be meant either way must be said.
     """
-    refuse_unknown_task(task)
-    for name, given in (("logits", logits), ("targets", targets)):
-        if isinstance(given, Tensor) or not all(isinstance(part, Tensor) for part in given):
-            raise InputError(f"{name} must be a list of torch tensors, one for every environment")
+    refuse_no_tensors("logits", logits)
+    refuse_no_tensors("targets", targets)
     if not logits or len(logits) != len(targets):
         raise InputError(f"{len(logits)} environments of logits, but {len(targets)} of targets: give one of each")
     for scores, values in zip(logits, targets, strict=True):
