@@ -88,7 +88,7 @@ def test_a_pickle_does_not_run_without_the_flag(name: str, tmp_path: Path) -> No
     written = tmp_path / "written.txt"
     (tmp_path / name).write_bytes(pickle.dumps(Trap(written)))
     with pytest.raises(
-        InputError, match="loading a pickle runs the code inside it; pass --trust-pickle if you made it"
+        InputError, match="loading a pickle runs the code inside it; pass trust_pickle=True if you made it"
     ):
         load_model(tmp_path / name)
     assert not written.exists()
@@ -114,7 +114,7 @@ def test_unknown_types_in_skops_are_listed(trust_pickle: bool, rows: np.ndarray,
     with pytest.raises(InputError) as told:
         load_model(path, trust_pickle=trust_pickle)
     assert f"holds types that are not trusted: {name}. If you made the file yourself, pass" in str(told.value)
-    assert f"--trust {name}" in str(told.value)
+    assert f"trusted=['{name}']" in str(told.value)
     assert type(load_model(path, trusted=[name])).__name__ == "Homemade"
 
 
@@ -133,9 +133,9 @@ def test_trees_are_not_trusted_from_files(rows: np.ndarray, tmp_path: Path) -> N
         ("model.onnx", "ONNX models are not read yet in this version"),
         ("model.h5", r'a model file ends in .skops, .safetensors, .pkl, .pickle, .joblib, not ".h5"'),
         ("model", 'a model file ends in .skops, .safetensors, .pkl, .pickle, .joblib, not ""'),
-        ("absent.skops", "absent.skops: there is no such file$"),
-        ("absent.pkl", "absent.pkl: there is no such file$"),
-        ("folder.skops", "folder.skops: there is no such file: it is a folder, name a file in it$"),
+        ("absent.skops", "absent.skops: there is no such file; look at its name and folder$"),
+        ("absent.pkl", "absent.pkl: there is no such file; look at its name and folder$"),
+        ("folder.skops", "folder.skops is a folder: name a file in it$"),
     ],
 )
 def test_files_that_are_not_models(name: str, message: str, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_cut_off_archives_and_arrays_that_lie(stored: Path) -> None:
     rewritten(stored, dict.fromkeys(arrays, ENDLESS.getvalue()))
     with pytest.raises(
         InputError,
-        match=rf"not a readable \.skops file \(MemoryError: Unable to allocate [^\n]*\): {AGAIN}",
+        match=r"\d+\.npy has 0 bytes for 100,000,000,000,000 values of 8\. .*: save the fitted model again$",
     ):
         load_model(stored)
     stored.write_bytes(stored.read_bytes()[:-100])

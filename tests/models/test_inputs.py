@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.models.inputs import NamedInputs, holds_torch
+from invariscope.models.inputs import NamedInputs, UnevenRows, holds_torch
 from invariscope.models.outputs import row_count
 from invariscope.rows.tables import matrix_of
 
@@ -57,3 +57,12 @@ def test_several_inputs_are_no_table() -> None:
     for read in (np.asarray, matrix_of):
         with pytest.raises(InputError, match=r"^the rows have several inputs \(a and b\), and one table is needed"):
             read(rows)
+
+
+def test_rows_of_several_shapes_are_counted_and_cut_in_their_order() -> None:
+    rows = UnevenRows((np.zeros((3, 2)), np.ones((2, 5)), np.ones((1, 2))))
+    assert (len(rows), rows.shape) == (6, (6,))
+    assert [part.shape for part in rows[:2].batches] == [(2, 2)]
+    assert [part.shape for part in rows[:5].batches] == [(3, 2), (2, 5)]
+    with pytest.raises(InputError, match=r"shape \(2,\), others of shape \(5,\), and one table is needed: give all of"):
+        np.asarray(rows)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from invariscope.models.native_checks import TamperedError, array_of, features_of, refuse_outside
+from invariscope.models.fitted_arrays import TamperedError, array_of, features_of, refuse_outside
 
 
 @pytest.mark.parametrize("values", [[2], [4], [2, 3, 4], [], np.array(3)])

@@ -82,6 +82,20 @@ def test_what_is_no_column_of_numbers_is_refused(values: Any, message: str) -> N
         prediction_columns(values, what="baseline")
 
 
+@pytest.mark.parametrize("kind", [np.array, list, pd.Series, pd.DataFrame], ids=lambda kind: kind.__name__)
+def test_numbers_written_as_text_are_told_from_labels(kind: Any) -> None:
+    """Their remedy is a conversion; one label among them, wherever it stands, and there is none."""
+    with pytest.raises(InputError) as told:
+        prediction_columns(kind(["0.5", "1e-3"]))
+    assert str(told.value) == (
+        'predictions are numbers written as text ("0.5"): give numpy.asarray(predictions).astype(float) in their place'
+    )
+    with pytest.raises(InputError, match=r'^predictions hold text \("0.5"\): give numbers, or for classes'):
+        prediction_columns(kind(["0.5", "high"]))
+    with pytest.raises(InputError, match=r'^predictions hold text \("high"\): give numbers, or for classes'):
+        prediction_columns(kind([0.5, "high"]) if kind is not np.array else np.array([0.5, "high"], dtype=object))
+
+
 def test_labels_are_not_sent_through_a_sigmoid() -> None:
     """Numbers that are the classes themselves are labels; any others are scores, for which a sigmoid helps."""
     with pytest.raises(InputError) as told:
@@ -93,7 +107,32 @@ def test_labels_are_not_sent_through_a_sigmoid() -> None:
     dummies = pd.get_dummies(pd.Series([1, 2, 2]))
     np.testing.assert_array_equal(checked_predictions(dummies, task="binary", classes=(1, 2)), [[1, 0], [0, 1], [0, 1]])
     with pytest.raises(InputError, match="Apply the sigmoid or softmax first"):
-        checked_predictions([1.0, 3.0], task="binary", classes=(1, 2))
+        checked_predictions([-1.0, 3.0], task="binary", classes=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "advice"),
+    [
+        (
+            [0.0, 100.0],
+            (0, 1),
+            'Divide by 100 if they are per cent, else apply the sigmoid or softmax, or pass task="regression".',
+        ),
+        ([0.5, 2.0], ("no", "yes"), "Divide by 100 if they are per cent, else apply the sigmoid or softmax."),
+        ([0.5, 2.0], (False, True), "Divide by 100 if they are per cent, else apply the sigmoid or softmax."),
+        ([0.5, 101.0], ("no", "yes"), "Apply the sigmoid or softmax first."),
+        ([-0.5, 2.0], ("no", "yes"), "Apply the sigmoid or softmax first."),
+        ([-0.5, 2.0], None, 'Apply the sigmoid or softmax first, or pass task="regression".'),
+        ([[40.0, 60.0]], ("no", "yes"), "Divide by 100 if they are per cent, else apply the softmax."),
+        ([[-1.0, 3.0]], ("no", "yes"), "Apply the softmax first."),
+        ([[-1.0, 3.0]], (0, 1), "Apply the softmax first; for a target of numbers give one column."),
+    ],
+)
+def test_advice_on_values_outside_fits_values_and_target(values: Any, classes: Any, advice: str) -> None:
+    """Per cent are divided, not sent through a sigmoid; numbers are not proposed where the target holds labels."""
+    with pytest.raises(InputError) as told:
+        checked_predictions(values, task="binary", classes=classes)
+    assert str(told.value).endswith(f": classes need probabilities. {advice}")
 
 
 @pytest.mark.parametrize(("values", "hard"), [([0.0, 1.0], True), ([[1, 0], [0, 1]], True), ([0.0, 1e-9], False)])

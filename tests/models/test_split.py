@@ -369,3 +369,8 @@ def test_import_is_light() -> None:
 def test_predictions_that_are_no_array_yet_are_told_how_to_become_one(model: object, sentence: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         split(model)
+
+
+def test_predictions_alone_still_say_what_the_model_was_trained_with() -> None:
+    whole = Split(represent=lambda X: X, predict=lambda X: X[:, 0], task="regression", trained_with="irm")
+    assert whole.by_predictions().trained_with == "irm"

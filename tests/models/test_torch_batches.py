@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import invariscope as iv
 from invariscope.errors import InputError
-from invariscope.models.inputs import NamedInputs
+from invariscope.models.inputs import NamedInputs, UnevenRows
 from invariscope.models.torch_rows import in_memory
 
 N = 60
@@ -252,18 +252,15 @@ def test_what_a_dict_leaves_open_is_asked_and_the_remedy_works(
     assert found["regret"].value == by_hand["regret"].value
 
 
-def test_texts_of_different_lengths_are_refused_and_padded_ones_are_not(rows: Any) -> None:
+def test_texts_of_different_lengths_stay_as_they_came_and_padded_ones_are_joined() -> None:
     def padded(length: int, items: list[Any]) -> dict[str, Any]:
         words = torch.zeros(len(items), length or int(items[0]) % 3 + 2, dtype=torch.int64)
         return {"input_ids": words, "labels": torch.zeros(len(items)), "env": torch.arange(len(items))}
 
     batches = [DataLoader(range(6), 2, collate_fn=lambda items, n=n: padded(n, items)) for n in (0, 4)]
-    message = (
-        r"the loader's batches do not fit each other: some have rows of shape \(2,\), others of shape \(4,\); give all "
-        r"of them one shape \(resize images, pad texts to one length\)"
-    )
-    with pytest.raises(InputError, match=f"^{message}$"):
-        in_memory(batches[0])
+    uneven = in_memory(batches[0])[0]
+    assert isinstance(uneven, UnevenRows)
+    assert [batch["input_ids"].shape for batch in uneven.batches] == [(2, 2), (2, 4), (2, 3)]
     assert in_memory(batches[1])[0]["input_ids"].shape == (6, 4)
 
 
@@ -281,3 +278,9 @@ def test_batches_that_differ_in_their_entries() -> None:
         InputError, match=r'inputs differ in their numbers of rows \("a" 2, "b" 3\): they must be about'
     ):
         in_memory(DataLoader(range(4), 2, collate_fn=lambda _: {"a": torch.ones(2), "b": torch.ones(3)}))
+
+
+def test_metadata_of_one_column_in_a_dict_need_no_name(rows: Any) -> None:
+    records = Records(x=rows["X"], y=rows["y"], metadata=rows["metadata"][:, :1])
+    env = in_memory(DataLoader(records, batch_size=7, shuffle=True))[2]
+    np.testing.assert_array_equal(np.ravel(env), rows["metadata"][:, 0])

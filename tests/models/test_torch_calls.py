@@ -16,7 +16,7 @@ from invariscope.auditing.material import gather
 from invariscope.criteria.material import have
 from invariscope.errors import InputError
 from invariscope.models import split
-from invariscope.models.inputs import NamedInputs
+from invariscope.models.inputs import NamedInputs, UnevenRows
 
 N, WORDS, LENGTH = 120, 11, 6
 
@@ -125,11 +125,10 @@ def test_an_audit_of_a_network_for_text(text: Any, answers: Any, seed: int) -> N
         for name in ("regret", "risk_variance"):
             assert found[name].value == pytest.approx(expected[name].value, rel=1e-4, abs=1e-7)
         assert found.left_out["worst_case_in_inputs"] == (
-            "the network reads several inputs (input_ids and attention_mask), and only one array can be moved"
+            "the rows have several inputs (input_ids and attention_mask), and only one array can be moved"
         )
         assert found.notes[-1] == (
-            "DRIC and overlap are measured on the representation: there are several inputs (input_ids and "
-            "attention_mask)."
+            "DRIC is measured on the representation: the rows have several inputs (input_ids and attention_mask)."
         )
     assert (rows_of_loader.data.env_name, rows_of_loader.data.target_name) == ("domain", "labels")
 
@@ -263,3 +262,75 @@ def test_what_needs_one_table_says_so_and_functions_get_all_inputs(text: Any, an
 
     found = iv.audit(first_word, text, *answers, criteria="regret", task="classification")
     assert found.data.rows == N
+
+
+# --- several inputs in their places, and batches of their own lengths -------------------------------------------------
+class Masked(Reader):
+    """Reads two tensors in their places."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        return self.classifier(self.pooled(x, mask))
+
+
+def test_several_inputs_are_handed_over_in_their_places(text: dict[str, Tensor], answers: Any) -> None:
+    network, y, env = Masked(), *answers
+    pairs = [*zip(zip(text["input_ids"], text["attention_mask"], strict=True), y, env, strict=True)]
+    settings: dict[str, Any] = {"criteria": ["regret", "risk_variance"], "n_boot": 0}
+    audit = iv.audit(network, DataLoader(pairs, batch_size=7), **settings)
+    with torch.no_grad():
+        pooled = network.eval().pooled(**text)
+        said = network.classifier(pooled).softmax(1)
+    by_hand = iv.Split(represent=pooled, predict=said, task="classification", classes=(0, 1))
+    expected = iv.audit(by_hand, np.zeros((N, 1)), y, env, **settings)
+    for name in settings["criteria"]:
+        assert audit[name].value == pytest.approx(expected[name].value, rel=1e-4, abs=1e-7)
+    named = iv.audit(network, {"x": text["input_ids"], "mask": text["attention_mask"]}, y, env, **settings)
+    assert audit["regret"].value == pytest.approx(named["regret"].value, rel=1e-6)
+
+
+def test_one_input_of_several_in_their_places_can_be_chosen(answers: Any) -> None:
+    X = torch.randn(N, 3)
+    loader = DataLoader([*zip(zip(torch.ones(N, 2), X, strict=True), *answers, strict=True)], batch_size=7)
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    with pytest.raises(InputError, match=r'iv\.split\(model, inputs="0"\) hands it that one'):
+        iv.audit(network, loader, n_boot=0)
+    settings: dict[str, Any] = {"criteria": "risk_variance", "n_boot": 0}
+    audit = iv.audit(iv.split(network, inputs="1"), loader, **settings)
+    assert audit["risk_variance"].value == iv.audit(network, X, *answers, **settings)["risk_variance"].value
+
+
+def test_a_network_that_reads_more_than_it_is_given_says_what_to_give(text: dict[str, Tensor], answers: Any) -> None:
+    flat = DataLoader([*zip(text["input_ids"], text["attention_mask"], answers[0], strict=True)], batch_size=7)
+    with pytest.raises(InputError, match=r"^Masked reads several inputs \(x, mask\), and there is one: give a loader"):
+        iv.audit(Masked(), flat, n_boot=0)
+
+
+def test_batches_that_are_padded_to_lengths_of_their_own(text: dict[str, Tensor], answers: Any) -> None:
+    lengths = (text["attention_mask"] * torch.arange(1, LENGTH + 1)).amax(1)
+    assert len({*lengths.tolist()}) > 1
+
+    def padded(items: list[int]) -> dict[str, Any]:
+        longest = int(lengths[items].max())
+        return {
+            **{name: part[items, :longest] for name, part in text.items()},
+            "labels": answers[0][items],
+            "domain": [answers[1][item] for item in items],
+        }
+
+    order = torch.argsort(lengths).tolist()
+    loader = DataLoader(order, batch_size=10, collate_fn=padded)
+    assert len({batch["input_ids"].shape for batch in loader}) > 1
+    network, settings = Reader(), {"criteria": ["regret", "risk_variance", "worst_case_in_inputs"], "n_boot": 0}
+    audit = iv.audit(network, loader, **settings)
+    expected = iv.audit(network, text, *answers, **settings)
+    for name in ("regret", "risk_variance"):
+        assert audit[name].value == pytest.approx(expected[name].value, rel=1e-3, abs=1e-6)
+    assert audit.left_out["worst_case_in_inputs"].startswith("some batches have rows of shape input_ids (")
+
+
+def test_features_that_follow_the_length_of_the_rows_are_refused() -> None:
+    uneven = UnevenRows((np.zeros((3, 4), dtype=np.float32), np.zeros((2, 5), dtype=np.float32)))
+    halves = iv.split(network := nn.Sequential(nn.Identity(), nn.AdaptiveAvgPool1d(1)), layer="1")
+    assert halves.predict(uneven).shape == (5,)
+    with pytest.raises(InputError, match="the network gives 4 and 5 numbers a row for batches of different shapes"):
+        iv.split(network, layer="1").represent(uneven)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -187,8 +189,11 @@ def test_loaders_that_cannot_be_read(settings: dict[str, Any], message: str, row
 
 
 def test_rows_of_different_shapes_and_streams_that_are_spent() -> None:
-    with pytest.raises(InputError, match="batches do not fit each other"):
-        in_memory(DataLoader(Stream([torch.ones(2, 3), torch.ones(2, 4)]), batch_size=None))
+    uneven = in_memory(DataLoader(Stream([torch.ones(2, 3), torch.ones(2, 4)]), batch_size=None))[0]
+    assert [batch.shape for batch in uneven.batches] == [(2, 3), (2, 4)]
+    several = [(torch.ones(2, 3), torch.ones(2)), (torch.ones(2, 3), torch.ones(2, 4))]
+    with pytest.raises(InputError, match="targets or environments of the loader's batches do not fit each other"):
+        in_memory(DataLoader(Stream(several), batch_size=None))
     with pytest.raises(InputError, match="the loader gives no rows"):
         in_memory(DataLoader(Stream([]), batch_size=2))
 
@@ -266,8 +271,11 @@ def test_what_is_no_loader_for_every_environment(rows: Any) -> None:
         with pytest.raises(InputError, match=f"^{message.format(type(given).__name__)}$"):
             in_memory(given)
     assert in_memory({"a": one, "b": TensorDataset(X, y)})[2].tolist() == ["a"] * 9 + ["b"] * N
-    with pytest.raises(InputError, match="batches do not fit each other"):
-        in_memory([one, TensorDataset(X[:, :2], y)])
+    uneven = in_memory([one, TensorDataset(X[:, :2], y)])[0]
+    with pytest.raises(InputError, match=r"cannot use rows of shape \(2,\) \(its first layer reads 3 numbers\)"):
+        split(nn.Linear(D, 1)).represent(uneven)
+    with pytest.raises(InputError, match=r"some batches have rows of shape \(3,\), others of shape \(2,\), and one"):
+        np.asarray(uneven)
     with pytest.raises(InputError, match='"environment" has only one environment'):
         iv.audit(nn.Linear(D, 1), {"a": one})
 
@@ -360,3 +368,50 @@ def test_a_network_may_be_the_baseline(pictures: Any) -> None:
     gathered, _ = material.gather(module, images, y, env, baseline=odds)
     second = torch.sigmoid(odds(torch.tensor(images))).detach().numpy()[:, 0]
     np.testing.assert_allclose(gathered.baseline, np.column_stack([1 - second, second]), rtol=1e-5, atol=1e-6)
+
+
+# --- streams without end ----------------------------------------------------------------------------------------------
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        for number in itertools.count():
+            yield torch.full((50,), float(number)), number % 2, "AB"[number % 2]
+
+
+def test_a_stream_without_end_is_refused_where_memory_would_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariscope.models.torch_rows.most_bytes", lambda: 300_000)
+    for endless in (Endless(), DataLoader(Endless(), batch_size=64)):
+        with pytest.raises(InputError, match=r"rows so far, and more would not fit into 0\.0003 GB, a quarter"):
+            in_memory(endless)
+    part = DataLoader(list(itertools.islice(Endless(), 1000)), batch_size=256)  # as told
+    assert in_memory(part)[0].shape == (1000, 50)
+
+
+def test_of_batches_of_single_rows_their_own_weight_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariscope.models.torch_rows.most_bytes", lambda: 1_000_000)
+    with pytest.raises(InputError, match="has given 454 rows so far"):  # of 200 bytes, and 2,000 for the batch
+        in_memory(DataLoader(Endless(), batch_size=1))
+
+
+def test_a_stream_that_does_not_end_soon_is_told(monkeypatch: pytest.MonkeyPatch, rows: Any) -> None:
+    monkeypatch.setattr("invariscope.models.torch_rows.PATIENCE", 0.0)
+    stream = DataLoader(Stream([*zip(*rows, strict=True)]), batch_size=5)
+    with pytest.warns(UserWarning, match=r"a stream has given 5 rows so far: if it has no end, give a part") as told:
+        in_memory(stream)
+    assert len(told) == 1
+    with warnings.catch_warnings(action="error"):
+        in_memory(DataLoader(TensorDataset(*rows), batch_size=5))
+
+
+def test_of_a_stream_no_more_is_read_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariscope.models.torch_rows.most_bytes", lambda: 300_000)
+    given: list[int] = []
+
+    class Long(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            for number in range(5_000):
+                given.append(number)
+                yield torch.zeros(50), number % 2, "AB"[number % 2]
+
+    with pytest.raises(InputError, match="more would not fit"):
+        in_memory(DataLoader(Long(), batch_size=64))
+    assert len(given) == 64 * (300_000 // (2_000 + 64 * 50 * 4) + 1)

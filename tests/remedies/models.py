@@ -156,6 +156,7 @@ def saved_before() -> Any:
 
 
 CASES = [
+    Case("cannot be called with X alone", lambda: audit(lambda: P), lambda: audit(lambda rows: rows[:, 0])),
     # --- what can be split ---
     Case("LinearRegression(...).fit(X, y)", lambda: answers(LinearRegression), lambda: answers(LINE)),
     Case("leave it out", lambda: answers(LINE, layer="2"), lambda: answers(LINE)),
@@ -210,8 +211,20 @@ CASES = [
         lambda: risks(2.0 * CLASS + 1, 2 * CLASS + 1, task="classification"),
         lambda: certain(2 * CLASS + 1, task="classification"),
     ),
+    Case(
+        "give numpy.asarray(predictions).astype(float)",
+        lambda: audit(P.astype(str), None, CLASS),
+        lambda: audit(np.asarray(P.astype(str)).astype(float), None, CLASS),
+    ),
+    Case("predictions hold text", lambda: audit(WORDS, None, WORDS), lambda: audit(pd.get_dummies(WORDS), None, WORDS)),
     Case("Apply the sigmoid", lambda: risks(Y, CLASS), lambda: risks(1 / (1 + np.exp(-Y)), CLASS)),
     Case('or pass task="regression"', lambda: risks(Y, CLASS), lambda: risks(Y, CLASS, task="regression")),
+    Case("Divide by 100 if they are per cent", lambda: audit(100 * P, None, WORDS), lambda: audit(P, None, WORDS)),
+    Case(
+        "Divide by 100 if they are per cent",
+        lambda: risks(np.column_stack([100 - 100 * P, 100 * P]), WORDS),
+        lambda: risks(np.column_stack([1 - P, P]), WORDS),
+    ),
     Case(
         "every row summing to 1",
         lambda: risks(np.column_stack([P, P]), CLASS),
@@ -285,7 +298,7 @@ CASES = [
     ),
     Case("save it without compression", lambda: swollen(zipfile.ZIP_DEFLATED), lambda: swollen(zipfile.ZIP_STORED)),
     Case(
-        "trust_pickle=True in Python",
+        "trust_pickle=True",
         lambda: saved(name="model.pkl"),
         lambda: saved(name="model.pkl", trust_pickle=True),
     ),

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 import invariscope as iv
+from invariscope.models.inputs import UnevenRows
 from invariscope.models.torch_networks import mlp
 from invariscope.torch import worst_case_penalty
 from tests.remedies.case import Case
@@ -53,6 +55,20 @@ class Module(nn.Module):
 
     def probabilities(self, x: Tensor) -> Tensor:
         return self.one(self.body(x)).softmax(1)
+
+
+class Scaled(nn.Module):
+    """Reads two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor, scale: Tensor) -> Tensor:
+        return self.fc(scale * x)
+
+
+POOL = nn.Sequential(nn.Identity(), nn.AdaptiveAvgPool1d(1))
 
 
 class Sigmoid(nn.Linear):
@@ -127,6 +143,22 @@ ONE_TENSOR = Module(lambda m, z: m.one(z))
 BOTH = Module(lambda m, z: {"a": m.one(z), "b": m.two(z), "text": "none"})
 
 CASES = [
+    Case("leave it out", lambda: iv.split(net(), inputs="x", rows=X), lambda: iv.split(net(), rows=X)),
+    Case(
+        "give a dict with an array for every name",
+        lambda: iv.split(net(), inputs="x", rows=X),
+        lambda: iv.split(net(), inputs="x", rows={"x": X}),
+    ),
+    Case(
+        "give a loader whose batches are ((x, scale), y)",
+        lambda: answers(Scaled()),
+        lambda: iv.split(Scaled()).predict(DataLoader([((x, torch.ones(1)), y) for x, y in zip(X, Y, strict=True)], 8)),
+    ),
+    Case(
+        "give all rows one shape",
+        lambda: iv.split(POOL, layer="1").represent(UnevenRows((X.numpy(), X[:, :2].numpy()))),
+        lambda: iv.split(POOL, layer="1").represent(X),
+    ),
     # --- where to cut ---
     Case("pass iv.Split(represent=", lambda: iv.split(trained(net())), lambda: iv.Split(predict=net().forward)),
     Case("give the module itself", lambda: answers(compiled(nn.Linear(3, 1))), lambda: answers(nn.Linear(3, 1))),

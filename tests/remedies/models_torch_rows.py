@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -48,7 +50,7 @@ def loader(*parts: Tensor, **settings: Any) -> Any:
 class Stream(IterableDataset[Any]):
     """Rows that come one after another."""
 
-    def __init__(self, rows: list[Any]) -> None:
+    def __init__(self, rows: Iterable[Any]) -> None:
         self.rows = rows
 
     def __iter__(self) -> Any:
@@ -58,6 +60,15 @@ class Stream(IterableDataset[Any]):
 def half(rows: slice, entry: str) -> dict[str, Any]:
     """A batch that has another entry in the second half."""
     return {"x": X[rows], entry if rows.start else "more": X[rows], "y": Y[rows], "env": SITE[rows]}
+
+
+ROWS = [*TensorDataset(X, Y, SITE)]
+
+
+def endless() -> Any:
+    """A stream that gives the same rows again and again, on a machine of little memory."""
+    with patch("invariscope.models.torch_rows.most_bytes", lambda: 100_000):
+        return audit(DataLoader(Stream(itertools.cycle(ROWS)), batch_size=8))
 
 
 META = torch.stack([SITE, torch.arange(N)], 1)
@@ -105,9 +116,19 @@ CASES = [
         lambda: audit(batches(lambda rows: X[rows]), Y, SITE),
     ),
     Case(
-        "give all of them one shape",
-        lambda: audit(batches(lambda rows: (X[rows, : 2 + rows.start], Y[rows], SITE[rows]))),
+        "others of shape (); give all of them one shape",
+        lambda: audit(batches(lambda rows: (X[rows], Y[rows, None] if rows.start == 0 else Y[rows], SITE[rows]))),
         lambda: audit(batches(lambda rows: (X[rows], Y[rows], SITE[rows]))),
+    ),
+    Case(
+        "and one table is needed: give all of them one shape",
+        lambda: audit(batches(lambda rows: (X[rows, : 2 + rows.start], Y[rows], SITE[rows])), model=None),
+        lambda: audit(batches(lambda rows: (X[rows], Y[rows], SITE[rows])), model=None),
+    ),
+    Case(
+        "DataLoader(list(itertools.islice(dataset, 10_000)), batch_size=256)",
+        endless,
+        lambda: audit(DataLoader(list(itertools.islice(ROWS, 10_000)), batch_size=256)),
     ),
     Case(
         "they hold int64 and datetime64[D]; give all of them one type",

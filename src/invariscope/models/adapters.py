@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from pathlib import PurePath
 from typing import Any
 
@@ -110,6 +111,7 @@ def split(
     if is_array(model):
         return Split(predict=model, name="predictions given as values")
     if callable(model):
+        _refuse_other_arguments(model)
         return Split(predict=model, name=f"function {getattr(model, '__name__', kind)}: its predictions")
     if isinstance(model, str | PurePath):
         raise InputError(_words_for_text(str(model)))
@@ -125,6 +127,18 @@ def is_array(model: Any) -> bool:
     shape = getattr(model, "shape", None)
     many = isinstance(shape, tuple) and len(shape) > 0 and (hasattr(model, "__array__") or hasattr(model, "toarray"))
     return many or hasattr(model, "__arrow_c_stream__") or hasattr(model, "__arrow_c_array__")
+
+
+def _refuse_other_arguments(function: Callable[..., Any]) -> None:
+    """What a function does when it is called is its own affair; that it can be called with rows alone is not."""
+    try:
+        signature(function).bind(None)
+    except TypeError as error:
+        raise InputError(
+            f"the function cannot be called with X alone ({error}): give one that takes the rows and gives predictions"
+        ) from error
+    except ValueError:  # compiled functions do not tell
+        return
 
 
 def _words_for_text(text: str) -> str:

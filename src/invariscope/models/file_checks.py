@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.models.native_checks import CHECKS, TamperedError, UncheckedError, array_of, check_sparse, features_of
+from invariscope.models.fitted_arrays import TamperedError, UncheckedError, array_of, features_of
+from invariscope.models.native_checks import CHECKS, check_hashing, check_sparse
 
 #: Parts of scikit-learn that predict with numpy alone: a shape or an index that does not fit is an exception there, not
 #: a look at other memory. What is neither here nor among the checks of compiled code must be trusted by name.
@@ -54,6 +55,12 @@ IN_NUMPY = (
     "sklearn.svm._classes.LinearSVR",
     "sklearn.utils._bunch",
 )  # fmt: skip
+#: Fitted attributes with a number per column, and those of several rows of them.
+PER_COLUMN = {
+    "center_", "data_max_", "data_min_", "data_range_", "lambdas_", "max_abs_", "mean_", "min_", "scale_",
+    "statistics_", "xbar_",
+}  # fmt: skip
+ROWS_PER_COLUMN = {"components_", "means_", "quantiles_", "theta_", "var_"}
 #: What holds no parts, or parts of the interpreter.
 ENDS = (type, ModuleType, FunctionType, BuiltinFunctionType, CodeType, str, bytes, int, float, complex, np.generic)
 
@@ -72,7 +79,7 @@ def unchecked_parts(model: Any, trusted: Sequence[str]) -> list[str]:
             known = _check(part, names)
         except UncheckedError:
             known = False
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             if isinstance(error, TamperedError):
                 raise
             raise TamperedError(f"a {type(part).__name__} lacks what it takes ({_line(error)})") from error
@@ -129,6 +136,12 @@ def _check_estimator(model: Any) -> None:
         _check_classes(model)
     if "steps" in attributes:
         _check_steps(model)
+    if "alternate_sign" in attributes:
+        check_hashing(model)
+    for name in sorted((PER_COLUMN | ROWS_PER_COLUMN) & attributes.keys()):
+        _check_columns(model, name)
+    if "rotations_" in attributes:
+        _check_rotations(model)
     if "coefs_" in attributes:
         _check_layers(model)
     elif "coef_" in attributes:
@@ -150,6 +163,23 @@ def _check_classes(model: Any) -> None:
         labels = classes.tolist() if isinstance(classes, np.ndarray) and classes.ndim == 1 else classes
         if not isinstance(labels, list) or not labels or len(set(labels)) != len(labels):
             raise TamperedError(f"{type(model).__name__}.classes_ are not different labels")
+
+
+def _check_columns(model: Any, name: str) -> None:
+    """A number per column: numpy would spread a single one over all of them, and say nothing."""
+    value, features = vars(model)[name], vars(model).get("n_features_in_")
+    if value is None or features is None or (name in PER_COLUMN and not hasattr(model, "transform")):
+        return  # elsewhere it may be one number
+    shape = np.shape(value)
+    if shape[-1:] != (features,) or (name in PER_COLUMN and len(shape) > 1):
+        raise TamperedError(f"{type(model).__name__}.{name} has shape {shape} for {features} columns")
+
+
+def _check_rotations(model: Any) -> None:
+    """Axes of every class, and a spread along each."""
+    for axes, spreads in zip(model.rotations_, model.scalings_, strict=True):
+        if np.ndim(axes) != 2 or len(axes) != features_of(model) or np.shape(spreads) != np.shape(axes)[1:]:
+            raise TamperedError(f"{type(model).__name__} has {np.shape(spreads)} spreads along axes {np.shape(axes)}")
 
 
 def _check_steps(model: Any) -> None:
@@ -174,7 +204,7 @@ def _check_coefficients(model: Any) -> None:
     if intercept.dtype.kind not in "iuf" or not np.isfinite(intercept).all():
         raise TamperedError(f"{kind}.intercept_ is not made of finite numbers")
     rows = shape[0] if len(shape) == 2 else 1
-    if intercept.size not in (1, rows):
+    if intercept.size != rows and (intercept.size != 1 or np.any(intercept)):  # 0 for none at all
         raise TamperedError(f"{kind}.intercept_ has {intercept.size} numbers for {rows} rows of coef_")
     if isinstance(attributes.get("classes_"), np.ndarray):
         classes = len(model.classes_)

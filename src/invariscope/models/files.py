@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from invariscope.errors import InputError
+from invariscope.files import NO_SUCH_FILE
+from invariscope.models.archives import unpacked_size
 from invariscope.models.file_checks import unchecked_parts
-from invariscope.models.native_checks import TamperedError
+from invariscope.models.fitted_arrays import TamperedError
+from invariscope.rows.spelling import spelling, spelt
 
 #: Formats of rooms above this one, which they add when they are imported: ".safetensors" by `invariscope.estimators`.
 READERS: dict[str, Callable[[Path], Any]] = {}
 PICKLES = (".pkl", ".pickle", ".joblib")
-#: What a .skops file may unpack to: fitted numbers hardly shrink when they are packed, so a file that swells a hundred
-#: times was made to fill the memory; below the size, nothing is filled.
+#: What members of a .skops file may unpack to, each as often as it is asked for: fitted numbers hardly shrink when they
+#: are packed, so a file that swells a hundred times was made to fill the memory; below the size, nothing is filled.
 MOST_SWELLING, HARMLESS_SIZE = 100, 100_000_000
 
 #: Parts of fitted scikit-learn models that skops does not list as known. All are plain Python objects that hold
@@ -77,17 +80,15 @@ def load_model(path: str | Path, *, trust_pickle: bool = False, trusted: Sequenc
     if suffix not in endings:
         raise InputError(f'{path}: a model file ends in {", ".join(endings)}, not "{suffix}"')
     if not path.is_file():
-        raise InputError(
-            f"{path}: there is no such {'file: it is a folder, name a file in it' if path.is_dir() else 'file'}"
-        )
+        raise InputError(f"{path} is a folder: name a file in it" if path.is_dir() else f"{path}: {NO_SUCH_FILE}")
     if suffix == ".skops":
         return _load_skops(path, trusted)
     if suffix in READERS:
         return READERS[suffix](path)
     if not trust_pickle:
         raise InputError(
-            f"{path}: loading a pickle runs the code inside it; pass --trust-pickle if you made it yourself "
-            "(trust_pickle=True in Python), or save the model as .skops"
+            f"{path}: loading a pickle runs the code inside it; pass {spelt('trust_pickle', True)} if you made it "
+            "yourself, or save the model as .skops"
         )
     return _load_pickle(path)
 
@@ -98,39 +99,39 @@ def _load_skops(path: Path, trusted: Sequence[str]) -> Any:
     except ImportError as error:
         raise InputError(f"{path}: reading .skops files needs the package skops (pip install skops)") from error
     data = path.read_bytes()  # once, so that what is checked is what is loaded
-    _refuse_swelling(path, data)
     accepted = [*PLAIN_PARTS, *OWN_PARTS, *trusted]
     try:
+        _refuse_swelling(path, data)
         unknown = [name for name in skops.io.get_untrusted_types(data=data) if name not in accepted]
         model = None if unknown else skops.io.loads(data, trusted=accepted)
-    except Exception as error:  # a damaged file can fail anywhere in the reader
-        raise InputError(
-            f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)}): save the fitted model "
-            "again, with skops.io.dump"
-        ) from error
-    try:
         unknown = unknown or unchecked_parts(model, trusted)
+    except InputError:
+        raise
     except TamperedError as error:
         raise InputError(
             f"{path}: {_line(error)}. The file is damaged, was tampered with or comes from another version of "
             "scikit-learn: save the fitted model again"
         ) from error
+    except Exception as error:  # a damaged file can fail anywhere in the reader
+        raise InputError(
+            f"{path}: not a readable .skops file ({type(error).__name__}: {_line(error)}): save the fitted model "
+            "again, with skops.io.dump"
+        ) from error
     if not unknown:
         return model
+    trust = spelling().each("trust", unknown) if spelling().shell else f"trusted={unknown}"
     raise InputError(
-        f"{path} holds types that are not trusted: {', '.join(unknown)}. If you made the file yourself, pass "
-        f"{' '.join(f'--trust {name}' for name in unknown)} (trusted={unknown} in Python)"
+        f"{path} holds types that are not trusted: {', '.join(unknown)}. If you made the file yourself, pass {trust}"
     )
 
 
 def _refuse_swelling(path: Path, data: bytes) -> None:
     """A few bytes can be packed to become any number of them; how many is written in the archive."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            size = sum(part.file_size for part in archive.infolist())
-    except zipfile.BadZipFile:
-        return  # the reader says so
-    if size > max(HARMLESS_SIZE, MOST_SWELLING * len(data)):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        size = sum(part.file_size for part in archive.infolist())
+        if size <= (most := max(HARMLESS_SIZE, MOST_SWELLING * len(data))):
+            size = unpacked_size(archive)
+    if size > most:
         raise InputError(
             f"{path}: {len(data) / 1e6:,.1f} MB unpack to {size / 1e6:,.0f} MB, which would fill the memory. If the "
             "model is that large, save it without compression, as skops.io.dump does"

@@ -1,9 +1,9 @@
-"""What goes into a model where that is not one table: several named inputs, and what only torch can read."""
+"""What goes into a model where that is not one table: several inputs, rows of several shapes, what only torch reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from invariscope import wording
@@ -15,6 +15,8 @@ from invariscope.rows.tables import comes_from
 class NamedInputs:
     """Rows of several parts, each an array or a tensor with a row per example: input_ids and attention_mask, say.
 
+    Those of a tuple are called 0, 1, ... and are handed over in their ``places``.
+
     >>> import numpy as np
     >>> rows = NamedInputs.of({"words": np.zeros((5, 7)), "mask": np.ones((5, 7))})
     >>> len(rows), len(rows[:2]), str(rows)
@@ -22,9 +24,10 @@ class NamedInputs:
     """
 
     parts: Mapping[str, Any]
+    places: bool = False
 
     @classmethod
-    def of(cls, parts: Mapping[Any, Any]) -> NamedInputs:
+    def of(cls, parts: Mapping[Any, Any], *, places: bool = False) -> NamedInputs:
         """Checked: arrays or tensors, about the same rows."""
         for name, part in parts.items():
             if not hasattr(part, "shape") or len(part.shape) == 0:
@@ -38,14 +41,14 @@ class NamedInputs:
         if len({*counts.values()}) > 1:
             said = ", ".join(f'"{name}" {count}' for name, count in counts.items())
             raise InputError(f"the inputs differ in their numbers of rows ({said}): they must be about the same rows")
-        return cls({str(name): part for name, part in parts.items()})
+        return cls({str(name): part for name, part in parts.items()}, places)
 
     def only(self, names: Sequence[str]) -> NamedInputs:
         """Some of them, in this order."""
         unknown = [name for name in names if name not in self.parts]
         if unknown:
             raise InputError(f'there is no input "{unknown[0]}": inputs= names one or several of {listed(self.parts)}')
-        return NamedInputs({name: self.parts[name] for name in names})
+        return replace(self, parts={name: self.parts[name] for name in names})
 
     @property
     def alone(self) -> Any:
@@ -63,13 +66,69 @@ class NamedInputs:
         """Some rows of all inputs, or all rows of one."""
         if isinstance(rows, str):
             return self.parts[rows]
-        return NamedInputs({name: part[rows] for name, part in self.parts.items()})
+        return replace(self, parts={name: part[rows] for name, part in self.parts.items()})
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise InputError(f"the rows have several inputs ({listed(self.parts)}), and one table is needed: give one as X")
+        raise InputError(f"{self.why_no_table}, and one table is needed: give one as X")
 
     def __str__(self) -> str:
         return listed([f"{name} {tuple(part.shape[1:])}" for name, part in self.parts.items()])
+
+    @property
+    def why_no_table(self) -> str:
+        """What keeps the rows from being one array."""
+        return f"the rows have several inputs ({listed(self.parts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class UnevenRows:
+    """Rows whose batches have shapes of their own, as texts that are padded batch by batch: each stays as it came.
+
+    To pad them all to one length would be another computation wherever a network looks at the padding.
+
+    >>> import numpy as np
+    >>> rows = UnevenRows((np.zeros((3, 7)), np.zeros((2, 5))))
+    >>> len(rows), [part.shape for part in rows[:4].batches]
+    (5, [(3, 7), (1, 5)])
+    """
+
+    batches: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (sum(map(len, self.batches)),)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> UnevenRows:
+        """The rows up to some number of them."""
+        left, kept = rows.stop, []
+        for batch in self.batches:
+            if left > 0:
+                kept.append(batch[:left])
+            left -= len(batch)
+        return UnevenRows(tuple(kept))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise InputError(
+            f"{self.why_no_table}, and one table is needed: give all of them one shape (resize images, pad texts to "
+            "one length)"
+        )
+
+    @property
+    def why_no_table(self) -> str:
+        """What keeps the rows from being one array."""
+        one, other = [*dict.fromkeys(str(_shape(batch)) for batch in self.batches)][:2]
+        return f"some batches have rows of shape {one}, others of shape {other}"
+
+
+#: Rows that are not one array.
+NO_TABLE = (NamedInputs, UnevenRows)
+
+
+def _shape(batch: Any) -> Any:
+    return batch if isinstance(batch, NamedInputs) else tuple(batch.shape[1:])
 
 
 def listed(names: Any) -> str:

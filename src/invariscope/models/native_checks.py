@@ -10,53 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.models.fitted_arrays import TamperedError, UncheckedError, array_of, features_of, refuse_outside
+from invariscope.models.tree_checks import (
+    check_boosting,
+    check_forest,
+    check_histogram_boosting,
+    check_tree,
+    check_tree_model,
+)
 from invariscope.rows.arrays import Array
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
-LEAF = -1
-CATEGORIES = 256  # of a feature in gradient boosting by histograms: bits of eight 32-bit numbers
 STATE_WORDS = {"pos": 624, "buffer_pos": 4}  # of random numbers not yet used; beyond lies other memory
-
-
-class TamperedError(ValueError):
-    """What a file says of a part contradicts itself."""
-
-
-class UncheckedError(ValueError):
-    """A part that nobody can check: it must be trusted by name."""
-
-
-def array_of(owner: Any, name: str, shape: tuple[int | None, ...], kinds: str = "iuf", *, finite: bool = True) -> Array:
-    """A fitted attribute that is an array of numbers of this shape (None: any length)."""
-    value = vars(owner).get(name)
-    what = f"{type(owner).__name__}.{name}"
-    if type(value) is not np.ndarray:
-        raise TamperedError(f"{what} is {'missing' if value is None else f'a {type(value).__name__}, not an array'}")
-    if value.dtype.kind not in kinds:
-        raise TamperedError(f"{what} holds {value.dtype}, not {'whole numbers' if 'f' not in kinds else 'numbers'}")
-    if len(value.shape) != len(shape) or any(
-        size is not None and size != given for size, given in zip(shape, value.shape, strict=True)
-    ):
-        wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise TamperedError(f"{what} has shape {value.shape}, not ({wanted})")
-    if finite and value.dtype.kind == "f" and not np.isfinite(value).all():
-        raise TamperedError(f"{what} holds {int(np.sum(~np.isfinite(value)))} missing or infinite values")
-    return value
-
-
-def refuse_outside(values: Any, low: int, high: int, what: str) -> None:
-    """Indices must lie in low .. high - 1."""
-    values = np.asarray(values)
-    if values.size and (values.min() < low or values.max() >= high):
-        raise TamperedError(f"{what} runs from {values.min()} to {values.max()}, outside {low} to {high - 1}")
-
-
-def features_of(owner: Any) -> int:
-    """How many columns the part was fitted on."""
-    count = vars(owner).get("n_features_in_")
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-        raise TamperedError(f"{type(owner).__name__}.n_features_in_ is {count!r}, not a number of columns")
-    return int(count)
 
 
 # --- support vector machines ------------------------------------------------------------------------------------------
@@ -98,93 +63,14 @@ def _check_vectors(model: Any, support: Array) -> None:
         array_of(model, "support_vectors_", (0, 0), "f")
         refuse_outside(support, 0, features, f"{kind}.support_")
     elif model._sparse:
-        shape = getattr(vars(model).get("support_vectors_"), "shape", None)
+        vectors = vars(model).get("support_vectors_")
+        if getattr(vectors, "format", None) != "csr":  # compiled code takes its pointers for those of rows
+            raise TamperedError(f"{kind}.support_vectors_ is not a sparse matrix of rows")
+        shape = vectors.shape
         if shape != (len(support), features):
             raise TamperedError(f"{kind}.support_vectors_ has shape {shape}, not ({len(support)}, {features})")
     else:
         array_of(model, "support_vectors_", (len(support), features), "f")
-
-
-# --- trees ------------------------------------------------------------------------------------------------------------
-def check_tree(tree: Any) -> None:
-    """Nodes of a tree: children come after their parents and exist, and so do the features they ask for."""
-    if not 1 <= tree.node_count <= tree.capacity:  # first: the arrays below are as long as it says
-        raise TamperedError(f"Tree.node_count is {tree.node_count}, and there are {tree.capacity} nodes")
-    left, right, feature = tree.children_left, tree.children_right, tree.feature
-    inner = left != LEAF
-    _check_children(np.where(inner, left, 0), np.where(inner, right, 0), inner, "Tree")
-    refuse_outside(feature[inner], 0, tree.n_features, "the features of a Tree")
-
-
-def _check_children(left: Array, right: Array, inner: Array, kind: str) -> None:
-    """A child that comes after its parent can lead nowhere but to a leaf."""
-    place = np.flatnonzero(inner)
-    for side in (left, right):
-        children = side[inner].astype(np.int64)
-        refuse_outside(children, 0, len(inner), f"the children in a {kind}")
-        if np.any(children <= place):
-            raise TamperedError(f"the nodes of a {kind} lead in a circle")
-
-
-def check_tree_model(model: Any) -> None:
-    """A tree reads as many columns as its model says."""
-    _refuse_other_width(model, getattr(model.tree_, "n_features", None), features_of(model))
-
-
-def check_forest(model: Any) -> None:
-    """The trees of a forest are given rows that only the forest has counted the columns of."""
-    # an isolation forest may give its trees some columns only
-    width = vars(model).get("_max_features", features_of(model))
-    for columns in vars(model).get("estimators_features_", ()):
-        _refuse_other_width(model, len(columns), width)
-    for tree in model.estimators_:
-        _refuse_other_width(model, features_of(tree), width)
-
-
-def check_boosting(model: Any) -> None:
-    """One tree per class and step; what they start from has a column for each."""
-    trees, width, kind = model.estimators_, features_of(model), type(model).__name__
-    if type(trees) is not np.ndarray or trees.ndim != 2 or trees.shape[1] != model.n_trees_per_iteration_:
-        raise TamperedError(f"{kind}.estimators_ has not {model.n_trees_per_iteration_} trees a step")
-    for tree in trees.ravel():
-        _refuse_other_width(model, features_of(tree), width)
-    if model.n_trees_per_iteration_ == 1 or model.init_ == "zero":
-        return
-    if type(model.init_).__name__ != "DummyClassifier":
-        raise UncheckedError("it starts from a model of its own")
-    array_of(model.init_, "class_prior_", (model.n_trees_per_iteration_,), "f")
-
-
-def _refuse_other_width(model: Any, read: int | None, width: int) -> None:
-    if read != width:
-        raise TamperedError(f"{type(model).__name__} has {width} columns, and a tree of it reads {read}")
-
-
-def check_histogram_boosting(model: Any) -> None:
-    """Nodes as of any tree; categories are bits that must exist."""
-    bins, features, kind = model._bin_mapper, features_of(model), type(model).__name__
-    categorical = array_of(bins, "is_categorical_", (features,), "biu").astype(bool)
-    if len(bins.bin_thresholds_) != features:
-        raise TamperedError(f"{kind} has bins of {len(bins.bin_thresholds_)} columns, not of {features}")
-    for feature in np.flatnonzero(categorical):
-        refuse_outside(bins.bin_thresholds_[feature], 0, CATEGORIES, f"the categories of a {kind}")
-    for step in model._predictors:
-        for tree in step:
-            _check_histogram_tree(tree, features, categorical)
-
-
-def _check_histogram_tree(tree: Any, features: int, categorical: Array) -> None:
-    nodes, bits = tree.nodes, array_of(tree, "raw_left_cat_bitsets", (None, 8), "u")
-    if type(nodes) is not np.ndarray or nodes.ndim != 1 or not len(nodes):
-        raise TamperedError("a TreePredictor has no nodes")
-    inner = nodes["is_leaf"] == 0
-    _check_children(nodes["left"], nodes["right"], inner, "TreePredictor")
-    asked = nodes[inner]
-    refuse_outside(asked["feature_idx"], 0, features, "the features of a TreePredictor")
-    of_categories = asked[asked["is_categorical"] != 0]
-    refuse_outside(of_categories["bitset_idx"], 0, len(bits), "the categories of a TreePredictor")
-    if not categorical[of_categories["feature_idx"]].all():
-        raise TamperedError("a TreePredictor has categories of a column of numbers")
 
 
 # --- neighbours and groups --------------------------------------------------------------------------------------------
@@ -198,6 +84,8 @@ def check_neighbours(model: Any) -> None:
         )
     if type(rows) is np.ndarray:
         array_of(model, "_fit_X", rows.shape, "biuf", finite=False)
+    for name in ("metric_params", "effective_metric_params_"):
+        _check_metric(kind, vars(model).get(name) or {}, features_of(model))
     target, classes = vars(model).get("_y"), vars(model).get("classes_")
     if target is None:
         return
@@ -208,6 +96,22 @@ def check_neighbours(model: Any) -> None:
         labels = classes if isinstance(classes, list) else [classes]
         for codes, known in zip(columns, labels, strict=True):
             refuse_outside(codes, 0, len(known), f"{kind}._y")
+
+
+def _check_metric(kind: str, settings: dict[str, Any], features: int) -> None:
+    """Weights and matrices of distances: a number for every column."""
+    for name, shape in (("V", (features,)), ("w", (features,)), ("VI", (features, features))):
+        if name in settings and settings[name] is not None and np.shape(settings[name]) != shape:
+            raise TamperedError(f"the {name} of a {kind} has shape {np.shape(settings[name])}, not {shape}")
+
+
+def check_distance(metric: Any, features: int) -> None:
+    """The same, as a search tree keeps them; what has none keeps one number."""
+    kind, (_, vector, matrix) = type(metric).__name__, metric.__getstate__()[:3]
+    if "SEuclidean" in kind or ("Minkowski" in kind and len(vector) > 1):
+        _check_metric(kind, {"V": vector}, features)
+    if "Mahalanobis" in kind:
+        _check_metric(kind, {"VI": matrix}, features)
 
 
 def check_search_tree(tree: Any) -> None:
@@ -224,6 +128,9 @@ def check_search_tree(tree: Any) -> None:
         refuse_outside(nodes[end], 0, shape[0] + 1, f"the rows of a {kind}")
     if not np.all(nodes["is_leaf"][count // 2 :]):
         raise TamperedError(f"the last nodes of a {kind} have children")
+    for part in tree.__getstate__()[7:]:
+        if hasattr(part, "rdist_to_dist"):
+            check_distance(part, shape[1])
 
 
 def check_centres(model: Any) -> None:
@@ -275,10 +182,25 @@ def check_vocabulary(model: Any) -> None:
 def check_sparse(matrix: Any) -> None:
     """A sparse matrix: every index lies inside."""
     try:
-        compressed = matrix.tocsr() if matrix.format in ("coo", "dia") else matrix
-        compressed.check_format(full_check=True)
+        if matrix.format == "coo":
+            for places, length in zip(matrix.coords, matrix.shape, strict=True):
+                refuse_outside(places, 0, length, "a place in a sparse matrix")
+                if len(places) != len(matrix.data):
+                    raise TamperedError(f"a sparse matrix has {len(places)} places for {len(matrix.data)} numbers")
+        elif matrix.format == "dia":
+            if matrix.data.ndim != 2 or matrix.offsets.shape != (len(matrix.data),):
+                raise TamperedError(f"a sparse matrix has {len(matrix.offsets)} diagonals, not {len(matrix.data)}")
+        else:
+            matrix.check_format(full_check=True)
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise TamperedError(f"a sparse matrix is inconsistent ({' '.join(str(error).split())})") from error
+
+
+def check_hashing(model: Any) -> None:
+    """Words are sorted into so many columns; compiled code divides by their number."""
+    width = model.n_features
+    if not isinstance(width, int | np.integer) or isinstance(width, bool) or not 1 <= width < 2**31:
+        raise TamperedError(f"{type(model).__name__}.n_features is {width!r}, not a number of columns")
 
 
 def check_random(generator: Any) -> None:

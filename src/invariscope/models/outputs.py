@@ -11,11 +11,15 @@ from invariscope import wording
 from invariscope.errors import InputError
 from invariscope.models.inputs import holds_torch
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.tables import array_of, matrix_of
+from invariscope.rows.not_tables import refuse_masked, refuse_no_table
+from invariscope.rows.settings import is_real
+from invariscope.rows.spelling import spelt
+from invariscope.rows.tables import array_of, matrix_of, plain
 
 Names = tuple[str, ...]
 
 RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
+PER_CENT = 100
 SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
 SHORT_SUM_SLACK = 4e-3  # of those kept in bfloat16 or float16; every one of them is off by up to 1 / 512 of itself
 
@@ -32,10 +36,7 @@ OF_LABELS = (
 
 def as_array(values: Any, what: str = "predictions") -> Array:
     """A numpy array; sparse matrices become dense, tensors leave their graph and device, masks must hide nothing."""
-    if isinstance(values, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(values).sum())):
-        raise InputError(
-            f"{what}: {hidden} values are masked; fill them, or drop those rows here and in X, y and env alike"
-        )
+    refuse_masked(values, what)
     return array_of(values.toarray() if hasattr(values, "toarray") else values, what, table=True)
 
 
@@ -106,9 +107,12 @@ def prediction_columns(values: Any, rows: int | None = None, what: str = "predic
     """Predictions of whatever kind as finite numbers (n, K), one row for each of ``rows``."""
     if hasattr(values, "predict"):
         raise InputError(f"{what}: a model was given; give the numbers it predicts, such as model.predict(X)")
+    values = plain(values)
+    if not hasattr(values, "toarray"):
+        refuse_no_table(values, what, table=True)
     refuse_labels(values, what)
-    shape = np.shape(values) if own_names(values) is None else ()
-    if len(shape) > 2 or shape == () == np.shape(values):
+    shape = as_array(values, what).shape if own_names(values) is None else (1,)
+    if len(shape) not in (1, 2):
         raise InputError(f"{what}: give one column, or one per class, not shape {shape}")
     matrix = dense_matrix(values, what)[0].astype(np.float64, copy=False)
     refuse_other_rows(rows, matrix, what)
@@ -123,12 +127,29 @@ def refuse_labels(values: Any, what: str = "predictions") -> None:
     names = own_names(values)
     if names:
         values = values.iloc[:, 0] if hasattr(values, "iloc") else values[names[0]]
-    first = as_array(values, what).ravel()[:1].tolist()
-    if first and isinstance(first[0], str):
+    flat = as_array(values, what).ravel()
+    first = next(
+        (value for value in flat[: 1 if flat.dtype.kind != "O" else None].tolist() if isinstance(value, str)), None
+    )
+    if first is None:
+        return
+    if _are_written_numbers(flat):
         raise InputError(
-            f'{what} hold text ("{first[0]}"): give numbers, or for classes probabilities, as predict_proba gives '
-            f"them; {OF_LABELS}"
+            f'{what} are numbers written as text ("{first}"): give numpy.asarray({what}).astype(float) in their place'
         )
+    raise InputError(
+        f'{what} hold text ("{first}"): give numbers, or for classes probabilities, as predict_proba gives '
+        f"them; {OF_LABELS}"
+    )
+
+
+def _are_written_numbers(texts: Array) -> bool:
+    """Whether every text is a number, as Python writes it."""
+    try:
+        texts.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def are_hard(probabilities: Floats) -> bool:
@@ -190,13 +211,27 @@ def _refuse_outside_unit_interval(probabilities: Floats, classes: Sequence[Any] 
             raise InputError(
                 f"predictions are labels ({said}), not probabilities: give what predict_proba gives; {OF_LABELS}"
             )
-        one = 'Apply the sigmoid or softmax first, or pass task="regression".'
-        several = "Apply the softmax first; for a target of numbers give one column."
         raise InputError(
             f"predictions of {int(outside.any(axis=1).sum())} rows lie outside 0..1 (they range from "
             f"{probabilities.min():.4g} to {probabilities.max():.4g}): classes need probabilities. "
-            f"{one if probabilities.shape[1] == 1 else several}"
+            f"{_way_into_unit_interval(probabilities, classes)}."
         )
+
+
+def _way_into_unit_interval(values: Floats, classes: Sequence[Any] | None) -> str:
+    """Per cent are divided, scores go through a link; a target of labels has no other way."""
+    several = values.shape[1] > 1
+    link = "softmax" if several else "sigmoid or softmax"
+    way = f"Apply the {link} first"
+    if values.min() >= 0.0 and values.max() <= PER_CENT * (1.0 + RANGE_SLACK):
+        way = f"Divide by {PER_CENT} if they are per cent, else apply the {link}"
+    if not all(map(is_real, classes or ())):
+        return way
+    return (
+        f"{way}; for a target of numbers give one column"
+        if several
+        else f"{way}, or pass {spelt('task', 'regression')}"
+    )
 
 
 def _summing_to_one(probabilities: Floats, given: Any) -> Floats:
@@ -219,5 +254,6 @@ def numbered(prefix: str, count: int) -> Names:
 
 def own_names(X: Any) -> Names | None:
     """The column names of a pandas, polars or pyarrow table; ``None`` for an array."""
-    names = getattr(X, "column_names", getattr(X, "columns", None))
+    lazy = type(X).__name__.startswith("Lazy")  # which would have to be computed to know them
+    names = None if lazy else getattr(X, "column_names", getattr(X, "columns", None))
     return None if names is None else tuple(map(str, names))

@@ -23,7 +23,8 @@ from invariscope.models.outputs import (
 )
 from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.targets import kind_of_task
+from invariscope.rows.settings import column_names, switch
+from invariscope.rows.targets import class_labels, kind_of_task
 
 BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
 
@@ -116,10 +117,10 @@ class Split:
         self.__dict__.update(  # a frozen class sets its own attributes this way
             head=head,
             task=task,
-            classes=None if classes is None else tuple(classes),
+            classes=None if classes is None else class_labels(classes),
             level=level,
             description=name or f"{level} given by hand",
-            probabilistic=probabilistic,
+            probabilistic=switch(probabilistic, "probabilistic"),
             top=top,
             network=network,
             trained_with=trained_with or TrainedWith(),
@@ -129,7 +130,7 @@ class Split:
             _represent=represent,
             _predict=predict,
             _named=named,
-            _columns=columns if columns is None or callable(columns) else tuple(map(str, columns)),
+            _columns=columns if columns is None or callable(columns) else column_names(columns),
         )
 
     @property
@@ -192,6 +193,11 @@ class Split:
         undecided = self.task is None and self._of_task is None and self._represent is None
         return undecided and predictions is not None and predictions.ndim == 1
 
+    @property
+    def hides_network(self) -> bool:
+        """Whether it is a torch network that is judged by its predictions alone: only networks await their task."""
+        return self.network is None and self._of_task is not None
+
     def by_predictions(self) -> Split:
         """The same model, judged by its predictions alone: one column, or K - 1 for K classes.
 
@@ -243,9 +249,7 @@ class Split:
             names = self._prediction_names(Z.shape[1])
         else:
             names = numbered("z", Z.shape[1])
-        if len(names) != Z.shape[1]:
-            raise InputError(f"columns has {len(names)} names for {Z.shape[1]} columns: give one name per column")
-        return names
+        return column_names(names, Z.shape[1])
 
     def _prediction_names(self, width: int) -> Names:
         if self.classes is not None and width == 1:

@@ -12,7 +12,7 @@ from torch import Tensor
 from invariscope.errors import InputError
 from invariscope.models.inputs import NamedInputs, listed
 
-BATCHES = "x, (x, y) or (x, y, env), x being one tensor with a row per example"
+BATCHES = "x, (x, y) or (x, y, env), x being one tensor with a row per example, or a tuple or dict of such"
 #: Entries of batches that are dicts, by the names they usually have.
 TARGETS = ("label", "labels", "target", "targets", "y")
 ENVIRONMENTS = ("env", "environment", "domain")
@@ -44,6 +44,8 @@ def parts_of(batch: Any, target: str | None = None, env_column: Column = None) -
     x = batch[0] if isinstance(batch, tuple | list) and batch else None
     if isinstance(x, Mapping):
         x = NamedInputs.of(dict(_numeric(x)))
+    elif isinstance(x, tuple | list) and len(x) > 1 and len(dict(_numeric(dict(enumerate(x))))) == len(x):
+        x = NamedInputs.of(dict(enumerate(x)), places=True)
     elif isinstance(x, np.ndarray):
         x = torch.from_numpy(np.array(x))
     if not isinstance(x, NamedInputs) and (not isinstance(x, Tensor) or x.ndim == 0):

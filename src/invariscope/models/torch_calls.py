@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
 from invariscope.errors import InputError
-from invariscope.models.inputs import NamedInputs
+from invariscope.models.inputs import NamedInputs, UnevenRows
 from invariscope.models.torch_networks import Halves
 from invariscope.models.torch_outputs import Output, predicted
 
@@ -32,7 +32,8 @@ class Call:
     def of(cls, inputs: Any, output: Any, method: str = "") -> Call:
         """The user's settings, checked."""
         names = (inputs,) if isinstance(inputs, str) else inputs
-        if names is not None and not (isinstance(names, Iterable) and all(isinstance(name, str) for name in names)):
+        known = isinstance(names, Collection) and len(names) > 0 and all(isinstance(name, str) for name in names)
+        if names is not None and not known:
             raise InputError(f"inputs is {inputs!r}: give the name of an input of the network, or a list of names")
         if isinstance(output, bool) or not (output is None or isinstance(output, str | int)):
             raise InputError(f"output is {output!r}: give the name or the place of one of the network's outputs")
@@ -50,14 +51,27 @@ class Call:
 
     def plain(self, module: nn.Module, rows: Any) -> Any:
         """Those of the inputs that the module reads: as one array, if it is one, and its first argument."""
+        if isinstance(rows, UnevenRows):
+            return UnevenRows(tuple(self.plain(module, batch) for batch in rows.batches))
         if not isinstance(rows, NamedInputs):
             return rows
+        if rows.places:
+            return (rows if self.inputs is None else rows.only(self.inputs)).alone
         function = module.represent.forward if isinstance(module, Halves) else self._function(module)[1]
         arguments, named = self._arguments(function, rows)
         first = next((name for name, kind in _parameters(function) if kind in POSITIONAL), None)
         if arguments:
             return NamedInputs(arguments[0]) if isinstance(arguments[0], dict) else arguments[0]
         return named[first] if first is not None and {*named} == {first} else NamedInputs(named)
+
+    def reads(self, module: nn.Module) -> list[str]:
+        """The names of the inputs that it cannot do without."""
+        function = module.represent.forward if isinstance(module, Halves) else self._function(module)[1]
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        return [one.name for one in parameters if one.default is one.empty and one.kind in POSITIONAL[:2]]
 
     def _function(self, module: nn.Module) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What is called, and the function whose parameters tell what it reads."""
@@ -78,6 +92,8 @@ class Call:
         What the function has no parameter for (the number of a row, say) is left out.
         """
         parts = dict((inputs if self.inputs is None else inputs.only(self.inputs)).parts)
+        if inputs.places:
+            return [*parts.values()], {}
         parameters = _parameters(function)
         known = {name: parts[name] for name, _ in parameters if name in parts}
         if known:

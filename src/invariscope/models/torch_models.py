@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,17 +15,17 @@ from torch import nn
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_weights, probabilities_of
+from invariscope.models.inputs import NO_TABLE
 from invariscope.models.outputs import Names, numbered, own_names
 from invariscope.models.splits import BY_HAND, Split
 from invariscope.models.torch_calls import Call, has_forward
 from invariscope.models.torch_networks import PASSING, Halves, halves_of, is_chain
 from invariscope.models.torch_outputs import LINKS, AmbiguousOutputError
 from invariscope.models.torch_passes import Logits, Passes, is_linear, linear_layers, listed
-from invariscope.models.torch_rows import BATCH_SIZE
+from invariscope.models.torch_rows import BATCH_SIZE, sources_of
 from invariscope.models.trained_with import TrainedNetwork, TrainedWith, trained_with
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import several
-from invariscope.rows.targets import kind_of_task
+from invariscope.rows.targets import class_labels, kind_of_task
 
 BEHIND = (*PASSING, *LINKS)
 FORWARD_NAMES = ("forward", "__call__", "_wrapped_call_impl", "_call_impl")
@@ -82,8 +82,8 @@ def split_module(
     <Split Sequential: what its last linear layer "2" reads; LinearHead(2 outputs, 8 features)>
     """
     task = kind_of_task(task)
-    module = _on(_unwrapped(model), device)
-    passes = _passes(module, batch_size, Call.of(inputs, output))
+    _refuse_unnamed(inputs, rows)
+    module, passes = _asked(model, batch_size, device, inputs, output)
     try:
         passes, outputs, link = _tried(passes, module, layer, rows)
     except AmbiguousOutputError:
@@ -123,14 +123,29 @@ def _split_answers(
     task: str | None = None,
     classes: Sequence[Any] | None = None,
     batch_size: int = BATCH_SIZE,
-    device: Any = None,
-    inputs: Any = None,
-    output: Any = None,
+    **how: Any,
 ) -> Split:
-    module = _on(_unwrapped(model), device)
-    passes = _passes(module, batch_size, Call.of(inputs, output, method=name))
+    module, passes = _asked(model, batch_size, method=name, **how)
     described = f"{type(module).__name__}.{name}: its predictions"
     return Split(predict=passes.answers, name=described, task=task, classes=classes)
+
+
+def _asked(
+    model: Any, size: Any = BATCH_SIZE, device: Any = None, inputs: Any = None, output: Any = None, method: str = ""
+) -> tuple[nn.Module, Passes]:
+    """The module within what was given, and passes through it as it is called."""
+    module = _on(_unwrapped(model), device)
+    return module, _passes(module, size, Call.of(inputs, output, method))
+
+
+def _refuse_unnamed(inputs: Any, rows: Any) -> None:
+    """One of several inputs was named, and the rows are an array or a table."""
+    if inputs is None or rows is None or isinstance(rows, (Mapping, *NO_TABLE)) or sources_of(rows) is not None:
+        return
+    raise InputError(
+        f"inputs={inputs!r} names one of several inputs, and X is one {type(rows).__name__}: leave it out, or give a "
+        "dict with an array for every name"
+    )
 
 
 def _tried(passes: Passes, module: nn.Module, layer: str | None, rows: Any) -> tuple[Passes, int | None, str]:
@@ -303,8 +318,7 @@ def _head(network: Logits, outputs: int | None) -> LinearHead | None:
 
 def _classes(given: Sequence[Any] | None, task: str | None, outputs: int | None) -> tuple[Any, ...] | None:
     if given is not None:
-        names = several(list(given) if isinstance(given, str) else given, "classes", "0, 1")
-        labels = tuple(np.asarray(names, dtype=object).tolist())
+        labels = class_labels(given)
         if task == "regression":
             raise InputError("classes were given, but the task is regression: leave one of them out")
         wanted = None if outputs is None else max(outputs, 2)

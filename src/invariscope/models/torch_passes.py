@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from invariscope import wording
 from invariscope.errors import InputError
 from invariscope.models.inputs import NamedInputs
 from invariscope.models.torch_calls import FORWARD, Call, Inputs
@@ -27,7 +28,6 @@ from invariscope.models.torch_outputs import (
 )
 from invariscope.models.torch_rows import batches, undisturbed
 from invariscope.rows.arrays import Array
-from invariscope.wording import short
 
 Seen = TypeVar("Seen")
 
@@ -123,12 +123,12 @@ class Passes:
 
     def features(self, X: Any) -> Array:
         """The representation (n, d)."""
-        return np.concatenate([features for _, features, _ in self._over(X, self._seen)])
+        return _joined([features for _, features, _ in self._over(X, self._seen)])
 
     def logits(self, X: Any) -> tuple[Array, str]:
         """Logits (n, K), and the link behind them: "softmax", "sigmoid", ... or an empty text."""
         logits, _, links = zip(*self._over(X, self._seen), strict=True)
-        return np.concatenate(logits), links[0]
+        return _joined(logits), links[0]
 
     def trial(self, X: Any) -> tuple[Array, Array, str]:
         """Logits, features and link of the first two rows."""
@@ -140,7 +140,7 @@ class Passes:
 
     def answers(self, X: Any) -> Array:
         """What the module predicts (n, K), whatever layers it has."""
-        return np.concatenate(self._over(X, self._answer))
+        return _joined(self._over(X, self._answer))
 
     def output_name(self, X: Any) -> Output:
         """Which of several outputs holds the predictions, as far as names, shapes and layers tell. Two rows do."""
@@ -203,11 +203,18 @@ class Passes:
         method, said = self.network.call.method, " ".join(str(error).split())
         kind = f"{type(self.network.module).__name__}{'.' if method else ''}{method}"
         if not isinstance(inputs, NamedInputs):
+            wanted = self.network.call.reads(self.network.module)
+            if len(wanted) > 1 and not method:
+                several = f"({', '.join(wanted)})"
+                return InputError(
+                    f"{kind} reads several inputs {several}, and there is one: give a loader whose batches are "
+                    f"({several}, y), or a dict with an array for each of them"
+                )
             where = f"rows of shape {tuple(inputs.shape[1:])}{_first_layer(self.network.module, inputs)}"
             return InputError(f"{kind} cannot use {where}: give rows such as it was trained on ({said})")
         return InputError(
             f'{kind} cannot use rows of {inputs}: iv.split(model, inputs="{next(iter(inputs.parts))}") hands it that '
-            f"one, a list of names several ({type(error).__name__}: {short(said, LONGEST)})"
+            f"one, a list of names several ({type(error).__name__}: {wording.short(said, LONGEST)})"
         )
 
     def _not_last(self, inputs: Inputs) -> InputError:
@@ -265,6 +272,17 @@ def _first_layer(module: nn.Module, inputs: Tensor) -> str:
         return ""
     wanted = "channels, height, width" if isinstance(first, nn.Conv2d) else "channels, ..."
     return f" (its first layer reads {first.in_channels} channels: X must be of shape rows x ({wanted}))"
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    widths = {part.shape[1:] for part in parts}
+    if len(widths) > 1:
+        counts = wording.listed([str(shape[0]) for shape in sorted(widths)])
+        raise InputError(
+            f"the network gives {counts} numbers a row for batches of different shapes: give all rows one shape "
+            "(resize images, pad texts to one length)"
+        )
+    return np.concatenate(parts)
 
 
 def _numpy(values: Tensor) -> Array:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,14 +25,18 @@ from torch.utils.data import (
 )
 
 from invariscope.errors import InputError
-from invariscope.models.inputs import NamedInputs, listed, no_loader
+from invariscope.models.inputs import NamedInputs, UnevenRows, listed, no_loader
 from invariscope.models.outputs import as_array, own_names
 from invariscope.models.torch_batches import Batch, Column, environment_in, no_target, parts_of
 from invariscope.rows.arrays import Array
+from invariscope.rows.memory import most_bytes
 from invariscope.rows.tables import matrix_of, plain
 from invariscope.rows.targets import label_array
 
 BATCH_SIZE = 256
+#: Bytes that a batch takes beside its numbers, and seconds after which a stream that does not tell its length is told.
+OVERHEAD, PATIENCE = 2_000, 10.0
+A_PART = "give a part of it, such as DataLoader(list(itertools.islice(dataset, 10_000)), batch_size=256)"
 
 
 def in_memory(
@@ -88,7 +95,8 @@ def _read(
 
     Where environments have loaders of their own, what stands behind (x, y) in their batches is not looked at.
     """
-    inputs, targets, environments = [], [], []
+    inputs: list[Any] = []
+    targets, environments, size, most = [], [], 0, most_bytes()
     names: tuple[str | None, str | None] = None, None
     for label, source in sources.items():
         fields = tuple(map(str, getattr(_dataset_of(source), "metadata_fields", ())))
@@ -101,12 +109,19 @@ def _read(
             elif env is None:
                 own, name = environment_in(batch, env_column, fields)
                 _refuse_other_count(own, "environments", len(batch.x))
+            size += OVERHEAD + sum(part.nbytes for part in _parts(batch.x))
+            if size > most:
+                rows = sum(map(len, inputs))
+                raise InputError(
+                    f"the loader has given {rows:,} rows so far, and more would not fit into {most / 1e9:.3g} GB, a "
+                    f"quarter of the memory there is: {A_PART}"
+                )
             names = batch.target, name
             inputs.append(batch.x)
             targets.append(batch.y)
             environments.append(own)
     y = _named(_joined(targets), names[0]) if y is None else y
-    return _joined(inputs), y, _named(_joined(environments), names[1]) if env is None else env
+    return _together(inputs), y, _named(_joined(environments), names[1]) if env is None else env
 
 
 def _named(values: Any, name: str | None) -> Any:
@@ -128,6 +143,10 @@ def batches(X: Any, size: int, dtype: torch.dtype, device: torch.device, codes: 
         for source in sources.values():
             for batch in batches_of_loader(source, size):
                 yield from batches(batch.x, size, dtype, device, codes)
+        return
+    if isinstance(X, UnevenRows):
+        for part in X.batches:
+            yield from batches(part, size, dtype, device, codes)
         return
     if isinstance(X, Mapping | NamedInputs):
         named = X if isinstance(X, NamedInputs) else NamedInputs.of(X)
@@ -153,23 +172,34 @@ def batches(X: Any, size: int, dtype: torch.dtype, device: torch.device, codes: 
 
 def _named_tensors(rows: NamedInputs, dtype: torch.dtype, device: torch.device) -> NamedInputs:
     tensors = {name: torch.as_tensor(np.array(plain(part))) for name, part in rows.parts.items()}
-    return NamedInputs(
-        {name: part.to(device, dtype if part.is_floating_point() else part.dtype) for name, part in tensors.items()}
-    )
+    moved = {name: part.to(device, dtype if part.is_floating_point() else part.dtype) for name, part in tensors.items()}
+    return replace(rows, parts=moved)
 
 
 def batches_of_loader(
     source: Any, size: int = BATCH_SIZE, *, target: str | None = None, env_column: Column = None
 ) -> Iterator[Batch]:
     """Batch by batch, in the order of the data set, whatever order the loader draws."""
-    count = 0
-    for batch in _in_order(source, size):
+    count, started = 0, time.monotonic()
+    loader = _in_order(source, size)
+    to_tell = not _tells_its_length(loader)
+    for batch in loader:
         parts = parts_of(batch, target, env_column)
         _refuse_other_count(parts.y, "targets", len(parts.x))
         count += len(parts.x)
+        if to_tell and time.monotonic() - started > PATIENCE:
+            to_tell = False
+            warnings.warn(f"a stream has given {count:,} rows so far: if it has no end, {A_PART}", stacklevel=2)
         yield parts
     if count == 0:
         raise InputError("the loader gives no rows: an iterator that was read before is empty, make it anew")
+
+
+def _tells_its_length(loader: Any) -> bool:
+    try:
+        return len(loader) >= 0
+    except TypeError:
+        return False
 
 
 def _refuse_other_count(values: Any, what: str, rows: int) -> None:
@@ -234,13 +264,23 @@ def _drawn_by(sampler: Any) -> InputError:
     )
 
 
+def _together(batches: Sequence[Any]) -> Any:
+    """The inputs of all batches: in one piece, or as they came where their rows differ in shape."""
+    first = batches[0]
+    if not isinstance(first, NamedInputs):
+        arrays = [np.asarray(plain(batch)) for batch in batches]
+        even = len({array.shape[1:] for array in arrays}) == 1
+        return _joined(arrays) if even else UnevenRows(tuple(arrays))
+    columns = {name: [np.asarray(plain(_same_parts(b, first)[name])) for b in batches] for name in first.parts}
+    if all(len({array.shape[1:] for array in arrays}) == 1 for arrays in columns.values()):
+        return replace(first, parts={name: _joined(arrays) for name, arrays in columns.items()})
+    rows = (dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True))
+    return UnevenRows(tuple(replace(first, parts=parts) for parts in rows))
+
+
 def _joined(parts: Sequence[Any]) -> Any:
     if any(part is None for part in parts):
         return None
-    if isinstance(parts[0], NamedInputs):
-        return NamedInputs(
-            {name: _joined([_same_parts(part, parts[0])[name] for part in parts]) for name in parts[0].parts}
-        )
     arrays = [np.asarray(plain(part)) for part in parts]
     if any(array.dtype.kind in "US" for array in arrays):
         arrays = [array.astype(object) for array in arrays]
@@ -248,8 +288,8 @@ def _joined(parts: Sequence[Any]) -> Any:
     if len(shapes) > 1:
         one, other = [*shapes][:2]
         raise InputError(
-            f"the loader's batches do not fit each other: some have rows of shape {one}, others of shape {other}; give "
-            "all of them one shape (resize images, pad texts to one length)"
+            f"targets or environments of the loader's batches do not fit each other: some are of shape {one} a row, "
+            f"others of shape {other}; give all of them one shape"
         )
     try:
         return np.concatenate(arrays)
@@ -258,6 +298,10 @@ def _joined(parts: Sequence[Any]) -> Any:
         raise InputError(
             f"the loader's batches do not fit each other: they hold {types}; give all of them one type"
         ) from error
+
+
+def _parts(x: Tensor | NamedInputs) -> list[Any]:
+    return [*x.parts.values()] if isinstance(x, NamedInputs) else [x]
 
 
 def _same_parts(rows: Any, first: NamedInputs) -> Mapping[str, Any]:
