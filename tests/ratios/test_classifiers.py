@@ -107,3 +107,26 @@ def test_the_network_of_the_paper_in_torch(seed: int) -> None:
     ratio = iv.density_ratio(X, code, ratio="mlp")
     assert "TorchNetwork" in ratio.description
     assert np.abs(ratio.log(grid, 1, 0) - (grid[:, 0] - 0.5)).mean() < 0.2
+
+
+def test_the_network_waits_five_epochs_and_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from invariscope.ratios import torch_network
+
+    held_out = iter([0.9, 0.5, 0.7, 0.4, 0.4, 0.6, 0.5, 0.8, 0.45, 0.1])  # the fourth is the lowest for five epochs
+    after_epochs = []
+    loss_of = torch_network._loss
+
+    def scripted(network, rows, labels, counts):  # type: ignore[no-untyped-def]
+        if torch.is_grad_enabled():
+            return loss_of(network, rows, labels, counts)
+        assert not network.training
+        after_epochs.append(network[-1].weight.clone())
+        return torch.tensor(next(held_out))
+
+    monkeypatch.setattr(torch_network, "_loss", scripted)
+    code = np.repeat([0, 1], 10)
+    fitted = torch_network.TorchNetwork(seed=1).fit(np.c_[code + 0.5 * np.arange(20) % 1], code)
+    assert len(after_epochs) == 9
+    kept = [bool(torch.equal(fitted.network_[-1].weight, weight)) for weight in after_epochs]
+    assert kept == [False, False, False, True, False, False, False, False, False]

@@ -13,6 +13,8 @@ from sklearn.svm import LinearSVC
 
 import invariscope as iv
 from invariscope.ratios.density_ratio import ESTIMATORS, ratio_for
+from invariscope.ratios.estimator import Units
+from invariscope.rows.environments import Environments
 
 KERNELS = ["ulsif", "rulsif", "kliep", "kmm"]
 FITTED_LONG = ("mlp", "forest", "boosting")
@@ -189,7 +191,9 @@ def test_mistakes_are_named(seed: int) -> None:
     with pytest.raises(iv.InputError, match="QuadraticDiscriminantAnalysis cannot be fitted with weights"):
         iv.density_ratio(X, site, ratio=QuadraticDiscriminantAnalysis(), weight=np.ones(len(X)) * 2)
     for folds in (-1, 1, "5"):
-        with pytest.raises(iv.InputError, match=f"folds is {folds!r}: give 0 for none, or at least 2"):
+        with pytest.raises(
+            iv.InputError, match=f"folds is {folds!r}: give 0 for none, or a whole number from 2 to 10,000"
+        ):
             iv.density_ratio(X, site, folds=folds)
     with pytest.raises(iv.InputError, match=r"LogisticRegression is a class, .*LogisticRegression\(\)"):
         iv.density_ratio(X, site, ratio=LogisticRegression)
@@ -220,3 +224,59 @@ def test_lost_digits_are_noted() -> None:
     notes = iv.density_ratio(X + 1e15, site).notes
     assert sum(note.startswith('Column "x0" holds numbers near 1e+15 within') for note in notes) == 1
     assert not any("holds numbers near" in note for note in iv.density_ratio(X, site).notes)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_are_centred_and_in_units_of_their_spread(weighted: bool) -> None:
+    X = np.array([[1e9, 3.0, 7.0], [1e9 + 2.0, 5.0, 7.0], [1e9 + 4.0, 1.0, 7.0], [1e9 + 6.0, 9.0, 7.0]])
+    weight = np.array([1.0, 2.0, 3.0, 1.0]) if weighted else np.ones(4)
+    data = Environments(X, None, list("aabb"), weight if weighted else None)
+    units = Units.of(data)
+    mean = (weight @ X[:, :2]) / weight.sum()
+    spread = np.sqrt(weight @ (X[:, :2] - mean) ** 2 / weight.sum())
+    assert units.columns.tolist() == [0, 1]  # a constant column says nothing
+    np.testing.assert_allclose(units.centre, mean, rtol=1e-15)
+    np.testing.assert_allclose(units.scale, spread, rtol=1e-12)
+    np.testing.assert_allclose(units.apply(X), (X[:, :2] - mean) / spread, rtol=1e-6, atol=1e-6)
+
+
+def _hostile(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    rng, e = np.random.default_rng(0), np.repeat([0, 1], 30)
+    X = rng.normal(size=(60, 2))
+    if kind.startswith("apart"):
+        return X + float(kind.split()[1]) * e[:, None], e
+    return {
+        "one column apart": (X[:, :1] + 1e6 * e[:, None], e),
+        "a constant column": (np.column_stack([X[:, 0], np.full(60, 3.0)]), e),
+        "constant": (np.ones((60, 2)), e),
+        "repeated rows": (np.repeat(X[:6], 10, axis=0), rng.permutation(e)),
+        "two points": (np.ones((60, 2)) * e[:, None], e),
+        "one row": (X[:31], np.r_[np.zeros(30), 1]),
+        "four rows": (X[:4], np.array([0, 0, 1, 1])),
+        "two rows": (X[:2], np.array([0, 1])),
+    }[kind]
+
+
+@pytest.mark.parametrize("folds", [0, 2])
+@pytest.mark.parametrize("ratio", ESTIMATORS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("apart 1e3", "apart 1e6", "apart 1e12", "one column apart", "a constant column", "constant"),
+        *("repeated rows", "two points", "one row", "four rows", "two rows"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_rows_that_share_nothing_or_everything(kind: str, ratio: str, folds: int) -> None:
+    """A ratio, or one sentence: no raw error, and no number that is none. What lies apart has no overlap."""
+    X, env = _hostile(kind)
+    if kind in ("one row", "two rows") or (kind == "four rows" and ratio in ("boosting", "forest")[: 1 + folds]):
+        with pytest.raises(iv.InputError, match=r"[Dd]rop it or merge it|Bin it into|or merge them with others"):
+            iv.density_ratio(X, env, ratio=ratio, folds=folds)
+        return
+    found = iv.density_ratio(X, env, ratio=ratio, folds=folds)
+    overlap = found.overlap
+    for part in (found.at_rows, overlap.effective, overlap.pooled, overlap.mean_ratio, overlap.largest):
+        assert np.isfinite(part).all()
+    if "apart" in kind:
+        assert set(overlap.verdicts) == {"none"}

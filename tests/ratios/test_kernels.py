@@ -18,6 +18,8 @@ from invariscope.ratios.kernels import (
     centres_of,
     nonnegative_minimum,
     paired_folds,
+    root_of,
+    squared_distances,
     typical_distance,
     widest,
 )
@@ -211,3 +213,28 @@ def test_many_columns_are_warned_of(seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(120, 20))
     ratio = density_ratio(X, np.repeat([0, 1], 60), ratio="ulsif")
     assert any("In 20 columns Gaussian bumps see little" in note for note in ratio.notes)
+
+
+@every_estimator
+def test_an_environment_of_one_different_row_is_dense_there(fit: Estimator) -> None:
+    rows = rows_from(np.linspace(-1.0, 1.0, 12)[:, None], np.full((3, 1), 0.3))
+    scores = fit(rows, np.random.default_rng(0)).log_densities(np.array([[-0.9], [0.3]]))
+    ratio = np.exp(scores[:, 1] - scores[:, 0])
+    assert ratio[1] > 1.5
+    assert ratio[0] < 0.7
+
+
+def test_distances_between_neighbours_far_from_the_origin(seed: int) -> None:
+    """Environments a million apart, in units of the whole spread: neighbours are a millionth apart."""
+    near = np.random.default_rng(seed).normal(size=(20, 2))
+    expected = np.sum((near[:, None] - near[None]) ** 2, axis=2)
+    found = squared_distances(1.0 + 1e-6 * near, 1.0 + 1e-6 * near) * 1e12
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert typical_distance(np.array([[0.0], [1e-200]])) == 1.0  # what cannot be squared is no distance
+
+
+def test_a_root_is_had_of_what_rounding_bends_down() -> None:
+    flat = np.array([[1.0, 1.0 + 1e-10], [1.0 + 1e-10, 1.0]])
+    root = root_of(flat, np.eye(2))
+    np.testing.assert_allclose(root @ root.T, flat, atol=2e-9)
+    np.testing.assert_array_equal(root_of(np.diag([4.0, 9.0]), np.eye(2)), np.diag([2.0, 3.0]))

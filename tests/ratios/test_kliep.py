@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from invariscope.ratios import kernels
 from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.kernels import Bumps, Sample
-from invariscope.ratios.kliep import fit_kliep, most_likely, solve_kliep
+from invariscope.ratios.kliep import choose_kliep, fit_kliep, most_likely, solve_kliep
 from tests.reference import kernel_ratios as reference
 
 
@@ -52,3 +53,16 @@ def test_normal_laws(d: int, band: float, seed: int) -> None:
     scores = fit_kliep(GroupedRows(X, np.array([0, 3000, 6000])), rng).log_densities(X)
     truth = -0.5 * (X**2).sum(axis=1) + ((X - 0.2) ** 2).sum(axis=1) / 3.0 + 0.5 * d * np.log(1.5)
     assert np.abs(scores[:, 0] - scores[:, 1] - truth).mean() < band
+
+
+def test_a_width_is_judged_by_held_out_rows_of_both_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bump of width 1 at 0; the reference has a row there in one fold, in the other one at 1, worth e^−½ of it.
+
+    Fitted on the second fold the ratio is e^½ everywhere in the first, of both: log r − log mean r = 0. Fitted on the
+    first it is 1 at 0 and e^−½ at 1: log 1 − log e^−½ = ½.
+    """
+    at, one = np.zeros((1, 1)), np.ones(1)
+    folds = [(Sample(at, one), Sample(at, one)), (Sample(at, one), Sample(at + 1.0, one))]
+    monkeypatch.setattr(kernels, "best_width", lambda score, typical: score(1.0))
+    monkeypatch.setattr(kernels, "typical_distance", lambda centres: 1.0)
+    assert choose_kliep(folds, at) == (pytest.approx(-0.5, abs=1e-12), 0.0)

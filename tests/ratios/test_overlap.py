@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from invariscope.ratios.overlap import BINS, CAP, _verdict, overlap_of, ratios_within
+from invariscope.ratios.overlap import BINS, CAP, _verdict, overlap_of, ratios_within, remarks
 from invariscope.rows.environments import Environments
 from tests.reference import ratios as reference
 
@@ -167,3 +169,30 @@ def test_covering_half_of_the_others_is_weak_and_none_of_them_is_none() -> None:
     overlap = overlap_of(Environments(np.arange(600.0)[:, None], None, np.repeat([0, 1, 2], 200)), logs)
     assert overlap.verdicts == ("weak", "weak", "none")
     np.testing.assert_allclose(overlap.pooled, [0.25, 0.25, 0.0], atol=1e-12)  # half of the ratio, half within reach
+
+
+def test_remarks_name_who_stands_in_for_whom() -> None:
+    labels = tuple("abc")
+    data = Environments(np.zeros((6, 1)), None, np.repeat(labels, 2))
+    fine = overlap_of(data, np.zeros((6, 3)))
+    even = (("good",) * 3,) * 3
+    usable = dataclasses.replace(fine, calibration=np.array([0.1, 0.0, 0.1]), pair_verdicts=even, verdicts=even[0])
+    assert remarks(usable) == ()  # a tenth is not too much
+
+    one = dataclasses.replace(usable, pair_verdicts=(("good", "none", "weak"), *even[1:]))
+    standing_in = "Hardly any overlap where rows of one environment stand in for another: "
+    assert remarks(one) == (standing_in + "b for a.",)
+    row = ("none",) * 3
+    assert remarks(dataclasses.replace(one, pair_verdicts=(row, row, even[0]))) == (
+        standing_in + "a for a, b for a, c for a, a for b, b for b, c for b.",
+    )
+    seven = dataclasses.replace(one, pair_verdicts=(row, row, ("good", "none", "good")))
+    assert remarks(seven) == (standing_in + "a for a, b for a, c for a, a for b, b for b, c for b and 1 more.",)
+
+    # an environment apart from all others is named once, not with every pair
+    apart = dataclasses.replace(seven, verdicts=("good", "none", "weak"), calibration=np.array([0.11, 0.0, 0.304]))
+    assert remarks(apart) == (
+        "Hardly any overlap of b with the others: ratios there are noise.",
+        "The predicted share of a and c is off by up to 30 % on average: the estimator does not suit these "
+        "rows; try another.",
+    )

@@ -49,7 +49,12 @@ CASES = [
         lambda: ratio(ratio=KNeighborsClassifier()),
     ),
     Case("there are logistic,", lambda: ratio(ratio="logit"), lambda: ratio(ratio="logistic")),
-    Case("give 0 for none, or at least 2", lambda: ratio(folds=1), lambda: ratio(folds=2)),
+    Case("give 0 for none, or a whole number from 2", lambda: ratio(folds=1), lambda: ratio(folds=2)),
+    Case(
+        'use ratio="logistic", or merge them',
+        lambda: iv.density_ratio(X[:4], [0, 0, 1, 1], ratio="boosting"),
+        lambda: iv.density_ratio(X[:4], [0, 0, 1, 1], ratio="logistic"),
+    ),
     Case("leave svd out", lambda: ratio(ratio=ratio(), svd=1), lambda: ratio(ratio=ratio())),
     Case("at least 1", lambda: ratio(svd=0), lambda: ratio(svd=1)),
     Case("give rows of the same environments", lambda: among(X, np.where(ENV == "a", "a", "c")), lambda: among(X, ENV)),

@@ -18,6 +18,7 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import folds_by_content
 
 FOLDS = 3
+FEW_ROWS = 20  # of an environment: fewer may leave a fold, or a part held out of one, without any
 MANY_ROWS = 50_000  # from which threads inside a classifier gain more than they spend waiting for each other
 SMALLEST = 1e-6  # probability: a tree that never saw an environment somewhere says 0, which has no logarithm
 
@@ -65,7 +66,7 @@ def fit_forest(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
     from sklearn.ensemble import RandomForestClassifier
 
     # smaller leaves are noisy in few columns, larger ones blind in many
-    leaf = max(10, int(np.sqrt(len(rows.X))))
+    leaf = _leaf(max(10, int(np.sqrt(len(rows.X)))), rows)
     return _fitted(RandomForestClassifier(100, min_samples_leaf=leaf, n_jobs=-1, random_state=_seed(rng)), rows)
 
 
@@ -75,7 +76,7 @@ def fit_boosting(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
 
     # log ratios are mostly smooth and additive: small trees are twice as accurate here as large ones
     model = HistGradientBoostingClassifier(
-        max_leaf_nodes=4, min_samples_leaf=40, max_iter=300, early_stopping=True, random_state=_seed(rng)
+        max_leaf_nodes=4, min_samples_leaf=_leaf(40, rows), max_iter=300, early_stopping=True, random_state=_seed(rng)
     )
     return _fitted(model, rows)
 
@@ -92,6 +93,11 @@ def fit_mlp(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
     from sklearn.neural_network import MLPClassifier
 
     return _fitted(MLPClassifier((256, 256), early_stopping=True, n_iter_no_change=5, random_state=_seed(rng)), rows)
+
+
+def _leaf(wanted: int, rows: GroupedRows) -> int:
+    """Rows of a leaf: as wanted, or as few as the smallest environment needs for a tree to set it apart at all."""
+    return max(1, min(wanted, int(np.diff(rows.offsets).min()) // 4))
 
 
 def _seed(rng: np.random.Generator) -> int:
@@ -111,9 +117,19 @@ def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
     models, unseen = [], np.empty((len(rows.X), rows.environments))
     for k in range(FOLDS):
         out = fold == k
+        if not out.any():  # so few rows that a fold has none
+            continue
         options = {} if rows.weight is None else {"sample_weight": rows.weight[~out]}
         with _few_threads(len(rows.X)):
-            model = clone(classifier).fit(rows.X[~out], codes[~out], **options)
+            try:
+                model = clone(classifier).fit(rows.X[~out], codes[~out], **options)
+            except ValueError as error:
+                if np.bincount(codes).min() >= FEW_ROWS:
+                    raise
+                raise InputError(
+                    f"{type(classifier).__name__} cannot be fitted to environments of so few rows ({error}): "
+                    'use ratio="logistic", or merge them with others'
+                ) from error
         if "n_jobs" in model.get_params():  # threads add up a forest's votes in any order: not twice the same
             model.set_params(n_jobs=1)
         unseen[out] = _log_probabilities(model, rows.X[out], rows.environments)

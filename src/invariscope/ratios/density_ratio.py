@@ -16,7 +16,7 @@ from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import folds_by_content, generator, whole
-from invariscope.rows.settings import is_whole, shown
+from invariscope.rows.settings import MOST_FOLDS, is_whole, shown
 from invariscope.rows.tables import matrix_of
 
 #: name → module and function
@@ -125,8 +125,8 @@ def density_ratio(
     >>> ratio.overlap.verdicts
     ('good', 'good')
     """
-    if not isinstance(folds, int | np.integer) or folds < 0 or folds == 1:
-        raise InputError(f"folds is {folds!r}: give 0 for none, or at least 2")
+    if not is_whole(folds) or not (folds == 0 or 2 <= folds <= MOST_FOLDS):
+        raise InputError(f"folds is {shown(folds)}: give 0 for none, or a whole number from 2 to {MOST_FOLDS:,}")
     data = Environments.of(X, None, env, weight)
     fitted = ratio_for(data, ratio, folds=int(folds), svd=svd, rng=generator(seed))
     return replace(fitted, notes=(*data.notes, *fitted.notes))
@@ -200,7 +200,9 @@ def _judged(data: Environments, scores: Floats, units: Units, fit: Fit, columns:
 
 def is_given(ratio: Any) -> bool:
     """Whether a ratio comes from outside, fitted or known, and stays as it is."""
-    return isinstance(ratio, DensityRatio) or (callable(ratio) and not hasattr(ratio, "predict_proba"))
+    return isinstance(ratio, DensityRatio) or (
+        callable(ratio) and not isinstance(ratio, type) and not hasattr(ratio, "predict_proba")
+    )
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ class Bumps:
 
 def squared_distances(X: Floats, centres: Floats) -> Floats:
     """|x_i − c_l|²: (n, centres)."""
+    middle = centres.mean(axis=0)  # far from 0, distances would be small differences of large squares
+    X, centres = X - middle, centres - middle
     out = X @ (-2.0 * centres.T)  # |x|² − 2 xᵀc + |c|²
     out += np.einsum("ij,ij->i", centres, centres)
     out += np.einsum("ij,ij->i", X, X)[:, None]
@@ -130,15 +132,20 @@ def widest(rows: GroupedRows) -> int:
     return int(np.argmax(sizes))
 
 
+def root_of(matrix: Floats, diagonal: Floats) -> Floats:
+    """L with L Lᵀ = matrix, positive definite up to rounding: as much is added of a diagonal as that takes."""
+    for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):  # bumps that are alike leave nothing between them but rounding errors
+        try:
+            return np.asarray(scipy.linalg.cholesky(matrix + share * diagonal, lower=True))
+        except np.linalg.LinAlgError:
+            continue
+    return np.asarray(scipy.linalg.cholesky(matrix + diagonal, lower=True))
+
+
 def nonnegative_minimum(quadratic: Floats, linear: Floats) -> Floats:
     """argmin over a ≥ 0 of ½ aᵀ Q a − cᵀ a, for Q positive definite up to rounding."""
     diagonal = np.diag(np.diag(quadratic) + SMALLEST * np.trace(quadratic) / len(linear))
-    for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):  # bumps that are alike leave nothing between them but rounding errors
-        try:
-            root = scipy.linalg.cholesky(quadratic + share * diagonal, lower=True)
-            break
-        except np.linalg.LinAlgError:
-            continue
+    root = root_of(quadratic, diagonal)
     # Q = L Lᵀ: the same as min ½ ‖Lᵀ a − L⁻¹ c‖²
     target = scipy.linalg.solve_triangular(root, linear, lower=True)
     solution: Floats = nnls(root.T, target, maxiter=100 * len(linear))[0]
@@ -166,9 +173,9 @@ def best_width(score: Callable[[float], float], unit: float) -> float:
 
 
 def typical_distance(centres: Floats) -> float:
-    """Median distance between centres; 1 if there is only one."""
+    """Median distance between centres; 1 if there is only one, or if they differ by less than can be squared."""
     apart = squared_distances(centres, centres)[np.triu_indices(len(centres), 1)]
-    return float(np.sqrt(np.median(apart))) if len(apart) else 1.0
+    return float(np.sqrt(np.median(apart))) or 1.0 if len(apart) else 1.0
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def _mean_matching(moments: KernelMoments, bumps: Bumps) -> tuple[Floats, Floats
     """Aᵀ A and Aᵀ b with A = L⁻¹ H, b = L⁻¹ h, K = L Lᵀ: then |A a − b|² is the squared distance of the means."""
     kernel = bumps.features(bumps.centres)
     kernel[np.diag_indices_from(kernel)] += JITTER
-    root = scipy.linalg.cholesky(kernel, lower=True)
+    root = kernels.root_of(kernel, np.eye(len(kernel)))
     both = scipy.linalg.solve_triangular(root, np.column_stack([moments.gram, moments.own]), lower=True)
     return both[:, :-1].T @ both[:, :-1], both[:, :-1].T @ both[:, -1]
 

@@ -8,6 +8,7 @@ from invariscope.heads.losses import softmax
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
+from invariscope.wording import listed, percent
 
 GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none
 PLENTY, ENOUGH, FEWEST = 500, 20, 3  # effective rows: weak whatever the share, good at the least, none below
@@ -98,8 +99,9 @@ def remarks(overlap: Overlap) -> tuple[str, ...]:
         notes.append(f"Hardly any overlap where rows of one environment stand in for another: {named}.")
     off = [str(label) for label, d in zip(overlap.labels, overlap.calibration, strict=True) if d > UNCALIBRATED]
     if off:
+        up_to = "up to " if len(off) > 1 else ""
         notes.append(
-            f"The predicted share of {', '.join(off)} is off by {overlap.calibration.max():.0%} on average: "
+            f"The predicted share of {listed(off)} is off by {up_to}{percent(overlap.calibration.max())} on average: "
             "the estimator does not suit these rows; try another."
         )
     return tuple(notes)
