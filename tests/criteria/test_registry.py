@@ -61,8 +61,7 @@ def test_a_criterion_on_request_is_left_out_until_it_is_asked_for(seed: int) -> 
     found = iv.audit(*rows, n_boot=99)
     assert called == []
     assert found.left_out["rows_there_are"] == (
-        'it takes long: ask for it with criteria="all", or by name with criteria="rows_there_are" '
-        "(--criteria on the command line)"
+        'it takes long: ask for it with criteria="all", or by name with criteria="rows_there_are"'
     )
     assert "rows_there_are" not in iv.audit(*rows, n_boot=99, criteria="risk_variance").left_out  # nor told unasked
     by_name, every = (iv.audit(*rows, n_boot=99, criteria=names) for names in ("rows_there_are", "all"))

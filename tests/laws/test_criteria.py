@@ -115,7 +115,8 @@ class Entry:
     folded: tuple[str, ...] = ()
     words: tuple[str, ...] = ("notes",)
     labelled: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = ()  # tested in a file of its own
+    # from random halves of the rows: the same for the same rows in the same order, and for no other order
+    halved: tuple[str, ...] = ()
     axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seeded: bool = False
     n_draws: int = DRAWS
@@ -318,7 +319,7 @@ ENTRIES: dict[str, Entry] = {
         exact=("value", "unit", "radii", "loss", "lower", "upper", "gamma"),
         simulated=("band",),
         words=("of", "exact", "saturates_at", "others.value", "others.interval", "notes"),
-        elsewhere=("apart", "distances"),  # from random halves: tests/criteria/worst_case/test_distances.py
+        halved=("apart", "distances"),
         labelled=("labels",),
         seeded=True,
         steady_draws=False,  # weights are drawn row by row
@@ -459,6 +460,11 @@ def assert_agree(
         assert abs(other[name] - one[name]) < 0.08, name
 
 
+def assert_halved_parts_agree(entry: Entry, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    for name in entry.halved:
+        np.testing.assert_allclose(other[name], one[name], rtol=1e-9, err_msg=name)
+
+
 def assert_identical(one: Any, other: Any) -> None:
     first, second = parts_of(one), parts_of(other)
     assert first.keys() == second.keys()
@@ -484,7 +490,7 @@ def test_every_registered_criterion_has_an_entry() -> None:
 def test_every_field_of_the_result_is_classified(name: str, task: str, seed: int) -> None:
     entry = ENTRIES[name]
     known = {*entry.exact, *entry.simulated, *entry.draws, *entry.folded, *entry.words, *entry.labelled, "notes"}
-    known |= {*entry.elsewhere}
+    known |= {*entry.halved}
     assert set(parts_of(answer(name, task, seed))) == known
     assert set(entry.axes) <= known
 
@@ -521,7 +527,7 @@ def test_new_names_in_the_same_order_change_names_only(name: str, task: str, see
     renamed = entry.call(replace(rows, env=np.array([IN_ORDER[label] for label in rows.env])))
     assert labels_of(renamed) == tuple(IN_ORDER[label] for label in labels_of(before))
     one, other = parts_of(before), parts_of(renamed)
-    for part in (*entry.exact, *entry.simulated, *entry.draws, *entry.folded):
+    for part in (*entry.exact, *entry.simulated, *entry.draws, *entry.folded, *entry.halved):
         np.testing.assert_array_equal(other[part], one[part], err_msg=part)
     if "worst" in entry.labelled:
         assert renamed.worst == IN_ORDER[before.worst]
@@ -564,6 +570,7 @@ def test_whole_weights_are_repeated_rows(name: str, task: str, seed: int) -> Non
     repeated = entry.call(rows.take(np.repeat(np.arange(len(weight)), weight)))
     draws = 1e-6 if entry.steady_draws else np.nan
     assert_agree(entry, parts_of(repeated), parts_of(weighted), entry.coarse, draws)
+    assert_halved_parts_agree(entry, parts_of(repeated), parts_of(weighted))
 
 
 @every_case
@@ -574,6 +581,7 @@ def test_rows_of_weight_zero_are_not_there(name: str, task: str, seed: int) -> N
     dropped = entry.call(rows.take(np.flatnonzero(kept)))
     draws = 1e-6 if entry.steady_draws else np.nan
     assert_agree(entry, parts_of(dropped), parts_of(weighted), entry.coarse, draws)
+    assert_halved_parts_agree(entry, parts_of(dropped), parts_of(weighted))
 
 
 @every_case
@@ -582,6 +590,7 @@ def test_weights_of_one_are_no_weights(name: str, task: str, seed: int) -> None:
     before, after = answer(name, task, seed), entry.call(replace(rows, weight=np.ones(len(rows.y))))
     draws = 1e-9 if entry.steady_draws else np.nan
     assert_agree(entry, parts_of(before), parts_of(after), 1e-9, draws)
+    assert_halved_parts_agree(entry, parts_of(before), parts_of(after))
     for part in entry.folded:
         np.testing.assert_allclose(parts_of(after)[part], parts_of(before)[part], rtol=1e-9)
 

@@ -93,10 +93,12 @@ def in_banner(audit: iv.Audit) -> list[Interval | None]:
 
 def in_verdict(audit: iv.Audit) -> list[Interval | None]:
     at_most = re.search(
-        r"costs none of them more loss \((?:at most (\S+) %|how much (cannot be bounded))\)", audit.verdict
+        r"costs none of them more loss on these rows(?:; it may cost up to (\S+) %|; how much it may (cost cannot be "
+        r"bounded))?\. ",
+        audit.verdict,
     )
     if at_most:
-        return [(-math.inf, number(at_most[1]) if at_most[1] else math.inf)]
+        return [(-math.inf, math.inf if at_most[2] else number(at_most[1] or "0"))]
     more = re.sub(r"no more loss than", "0 % more loss than", audit.verdict)
     return regrets_in(more.partition("Sharing one head costs")[2].partition(". ")[0])
 

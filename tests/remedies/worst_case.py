@@ -71,11 +71,6 @@ def without_torch(head: Any) -> Any:
 
 CASES = [
     Case(
-        "give weight and bias in the units of Z and y",
-        lambda: iv.worst_case(iv.LinearHead([1e300, 0.0], 0.0), np.eye(2), [1.5, 0.2], n_boot=0),
-        lambda: iv.worst_case(iv.LinearHead([1.0, 0.0], 0.0), np.eye(2), [1.5, 0.2], n_boot=0),
-    ),
-    Case(
         "make them with y",
         lambda: curve(Z=iv.Environments(Z, None, ENV), y=None),
         lambda: curve(Z=iv.Environments(Z, CODES, ENV), y=None),

@@ -16,6 +16,7 @@ from invariscope.models.trained_with import TrainedWith
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target, label_array
+from invariscope.wording import count
 
 #: Weights of a head that an audit fits: every Newton step solves as many equations at once.
 MOST_WEIGHTS = 2_000
@@ -139,9 +140,14 @@ KINDS = {"probabilities": ("probabilities",), "scores": ("probabilities", "numbe
 NEEDS = frozenset({*(field.name for field in fields(Material)), *KINDS})
 
 
+def fewer_columns(data: Environments) -> str:
+    """The remedy where rows are too few for their columns; of a single column nobody can use fewer."""
+    return FEWER_COLUMNS if data.X.shape[1] > 1 else f"Collect more rows in every {data.env_name}."
+
+
 def fittable(data: Environments, target: Target) -> Have[Environments]:
     """The rows, where a linear head can be fitted on their columns in good time, and leaves an error to speak of."""
-    outputs, columns = loss_of(target).n_scores, f"a linear head on {data.X.shape[1]:,} columns"
+    outputs, columns = loss_of(target).n_scores, f"a linear head on {count(data.X.shape[1], 'column')}"
     weights = data.blocks.width * outputs
     if weights > MOST_WEIGHTS:
         of_classes = f" for {outputs} classes" if outputs > 1 else ""
@@ -153,7 +159,7 @@ def fittable(data: Environments, target: Target) -> Have[Environments]:
     if rows <= data.blocks.width:
         return Missing(
             f"{columns} has as many weights as there are rows ({rows:,}), so that it fits them whatever they say. "
-            f"{FEWER_COLUMNS}"
+            f"{fewer_columns(data)}"
         )
     return data
 

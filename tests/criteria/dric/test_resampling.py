@@ -230,3 +230,13 @@ def test_seeds_must_be_whole_numbers(seed: int) -> None:
     rows = shifted(seed)
     with pytest.raises(InputError, match="seed is -1"):
         dric(rows.f, rows.X, rows.env, baseline=rows.baseline, seed=-1)
+
+
+@pytest.mark.parametrize(("draw", "outside"), [(8, True), (25, True), (7, False)])
+def test_a_value_outside_the_middle_of_its_refits_is_said_to_be(draw: int, outside: bool) -> None:
+    """Rows that are drawn anew have noisier means of ratios, which moves a small Q̂ more than its baseline."""
+    rng = np.random.default_rng(draw)
+    env, X = np.repeat(["a", "b", "c"], 100), rng.normal(size=(300, 2)) + np.repeat([0.0, 0.5, 1.0], 100)[:, None]
+    found = dric(1 / (1 + np.exp(-X[:, 0])), X, env, baseline=np.full(300, 0.5), n_boot=39)
+    assert (not found.interval[0] <= found.value <= found.interval[1]) == outside
+    assert any("outside the middle of its refits" in note for note in found.notes) == outside

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.stats import ks_2samp
 
 from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
 from invariscope.criteria.influence.shuffles import gaussian_shuffles, largest_spread
-from invariscope.criteria.influence.solution import index_of
+from invariscope.criteria.influence.solution import _in_any_units, index_of
 from invariscope.datasets.synthetic.bayesian_network import two_domain_example
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.errors import InputError
@@ -178,8 +179,27 @@ def test_weights_are_repetitions(exact, seed):
     assert weighted.value == pytest.approx(repeated.value, abs=1e-6)
     np.testing.assert_allclose(weighted.influences, repeated.influences, atol=1e-7)
     np.testing.assert_allclose(weighted.eigenvalues, repeated.eigenvalues, atol=1e-9)
-    if not exact:
-        np.testing.assert_allclose(weighted.null, repeated.null, atol=1e-5)
+    np.testing.assert_allclose(weighted.null, repeated.null, atol=1e-5)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7])  # whole weights, and others
+@pytest.mark.parametrize(
+    "options", [{"exact": True}, {"head": "module"}, {"head": "module", "solver": "cg", "damping": 2.0}]
+)
+def test_rows_of_weight_zero_are_not_dealt(options, share, seed):
+    X, y, env = rows_of("binary", (60, 70), 3, seed)
+    weight = share * (np.random.default_rng(seed).uniform(size=len(y)) < 0.6)
+    if "head" in options:
+        torch.manual_seed(seed)
+        options = {
+            **options,
+            "head": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh(), torch.nn.Linear(2, 1)),
+        }
+    kept = weight > 0
+    there = influence_index(X, y, env, weight=weight, n_boot=19, **options)
+    gone = influence_index(X[kept], y[kept], env[kept], weight=weight[kept], n_boot=19, **options)
+    assert there.value == pytest.approx(gone.value, rel=1e-6)
+    np.testing.assert_allclose(there.null, gone.null, rtol=1e-6)
 
 
 def test_same_seed_same_answer_and_row_order_does_not_matter(seed):
@@ -402,3 +422,83 @@ def test_a_penalty_without_weight_is_said(seed: int) -> None:
     Z, env = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
     found = influence_index(Z, rng.normal(size=60), env, penalty="irm", n_boot=19)
     assert "penalty_weight is 0: the penalty has no part in the Hessian." in found.notes
+
+
+def in_units(factor: float, columns: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Environments differ in the last column, which is given in some unit; perhaps with the first column once more."""
+    rng = np.random.default_rng(0)
+    Z, env = rng.normal(size=(900, 3)), np.repeat([0, 1, 2], 300)
+    y = Z[:, 0] + 0.5 * (env - 1) * Z[:, 2] + rng.normal(size=900)
+    Z[:, 2] *= factor
+    return np.column_stack([Z, Z[:, : columns - 3]]), y, env
+
+
+@pytest.mark.parametrize("columns", [3, 4])
+@pytest.mark.parametrize(("penalty", "strength"), [(None, 0.0), ("vrex", 1.0)])
+@pytest.mark.parametrize("factor", [1e-3, 1e-6, 1e-9])
+def test_a_column_in_small_units_is_not_dead(factor: float, penalty: str | None, strength: float, columns: int) -> None:
+    """The influence on its weight is in the inverse of its units, and V, once it is all of V, follows exactly."""
+    options = {"penalty": penalty, "penalty_weight": strength, "damping": 0.0, "n_boot": 99}
+    found = influence_index(*in_units(factor, columns), **options)
+    expected = influence_index(*in_units(1e-2, columns), **options)
+    assert found.rank == expected.rank == 4
+    assert found.pvalue == expected.pvalue == 0.01
+    assert found.value == pytest.approx(expected.value + 2 * math.log(1e-2 / factor), abs=1e-2)
+    assert [note for note in found.notes if "no curvature" in note] == list(found.notes)
+    assert len(found.notes) == columns - 3  # of the column that is there twice
+
+
+def test_a_column_in_large_units_makes_no_other_dead() -> None:
+    found, expected = (influence_index(*in_units(factor), damping=0.0, n_boot=99) for factor in (1e6, 1e3))
+    assert (found.rank, found.notes) == (4, ())
+    assert found.value == pytest.approx(expected.value, abs=1e-3)
+    assert found.pvalue == expected.pvalue
+
+
+@pytest.mark.parametrize("factor", [1e-2, 1e-6, 1e4])
+def test_what_damping_does_to_columns_in_small_units_is_said_and_the_advice_helps(factor: float) -> None:
+    Z, y, env = in_units(factor)
+    (note,) = influence_index(Z, y, env, n_boot=99).notes
+    assert note.startswith("Damping ")
+    assert note.endswith(" Columns in small units hardly count then: standardise them, as an audit does.")
+    standard = influence_index((Z - Z.mean(axis=0)) / Z.std(axis=0), y, env, n_boot=99)
+    assert (standard.pvalue, standard.notes) == (0.01, ())
+
+
+def test_columns_that_nearly_follow_from_others_are_flat_in_any_units() -> None:
+    Z, y, env = in_units(1.0)
+    Z = np.column_stack([Z, Z[:, 0] + 0.05 * np.random.default_rng(1).normal(size=900)])
+    (note,) = influence_index(Z / Z.std(axis=0), y, env, n_boot=99).notes
+    assert note.endswith("1 of its directions is flatter than that, and dividing by it amplifies noise.")
+
+
+@pytest.mark.parametrize("elsewhere", [0.0, 1e4])
+def test_rows_of_weight_zero_do_not_move_columns(elsewhere: float, seed: int) -> None:
+    """Columns far from zero, as years are, are moved there: where they are, rows that count say."""
+    X, y, env = rows_of("regression", (100, 150), 3, seed)
+    weight = (np.arange(len(y)) % 3 > 0).astype(float)
+    X[:, 0] += 2020
+    X[weight == 0, 0] = elsewhere
+    kept = weight > 0
+    there = influence_index(X, y, env, weight=weight, n_boot=99)
+    gone = influence_index(X[kept], y[kept], env[kept], n_boot=99)
+    assert there.value == pytest.approx(gone.value, rel=1e-9)
+    np.testing.assert_allclose(there.null, gone.null, rtol=1e-6)
+
+
+def test_curvatures_of_any_units_are_found_to_many_digits() -> None:
+    rng = np.random.default_rng(3)
+    units, factor = 10.0 ** np.array([0, -5, -9, 3]), rng.normal(size=(4, 3))
+    values, vectors = _in_any_units((units[:, None] * factor) @ (units[:, None] * factor).T)
+    exact = np.sort([float(value) for value in _exact_eigenvalues(units[:, None] * factor)])
+    assert values[0] == 0
+    np.testing.assert_allclose(values[1:], exact, rtol=1e-6)
+    np.testing.assert_allclose(vectors[:, 1:].T @ vectors[:, 1:], np.eye(3), atol=1e-12)
+
+
+def _exact_eigenvalues(factor: np.ndarray) -> list[Any]:
+    """Of F Fᵀ, those that are not 0, which FᵀF has as well, with fifty digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(50):
+        matrix = mpmath.matrix(factor.tolist())
+        return list(mpmath.eigsy(matrix.T * matrix, eigvals_only=True))

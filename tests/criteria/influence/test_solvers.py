@@ -11,13 +11,13 @@ from scipy.stats import ks_2samp
 
 from invariscope.criteria.influence import shuffles
 from invariscope.criteria.influence.influence_index import INTERCEPT, influence_index
-from invariscope.criteria.influence.inverse import NegativeCurvatureError, conjugate_gradients
 from invariscope.criteria.influence.penalties import PENALTIES
 from invariscope.criteria.influence.shuffles import gaussian_shuffles, largest_spread, spectral_shuffles
 from invariscope.criteria.influence.structured import Moment
 from invariscope.datasets.synthetic.bayesian_network import bayesian_network
 from invariscope.datasets.synthetic.nulls import null_same_law, null_shifted
 from invariscope.errors import InputError
+from invariscope.heads.linear_algebra import NegativeCurvatureError, conjugate_gradients
 from invariscope.heads.linear_head import LinearHead
 from invariscope.rows.environments import Environments
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from invariscope.criteria.predictions.calibration_variance import _Cells, _cells_of, calibration_variance
+from invariscope.criteria.predictions.calibration_variance import _Cells, _cells_of, _floor_notes, calibration_variance
 from invariscope.errors import InputError
 from invariscope.rows.environments import Environments
 from tests.reference import prediction_criteria as reference
@@ -108,3 +110,33 @@ def test_bad_requests_are_refused():
     for bins in (0, 2.5, True, "10"):
         with pytest.raises(InputError, match=r"bins is .*whole number"):
             calibration_variance([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], list("aabb"), bins=bins)
+
+
+@pytest.mark.parametrize(("observed", "due"), [([0.2, 0.2], False), ([0.1, 0.3], True), ([0.0, 0.3], False)])
+def test_variance_that_numbers_of_rows_explain_is_said_to_be_theirs(observed: list[float], due: bool) -> None:
+    """Floors of 0.1 and 0.3 have the variance 0.01: more than half of 0.01, less than half of 0.0225."""
+    data = Environments(np.zeros((4, 1)), None, list("aabb"))
+    cells = SimpleNamespace(calibrated_error=lambda: np.array([0.1, 0.3]))
+    floor = "Even a perfectly calibrated model would show some ECE at these numbers of rows, about a: 0.1, b: 0.3."
+    more = ("Much of the variance may be due to different numbers of rows alone.",)
+    assert _floor_notes(data, cells, np.array(observed)) == (floor, *(more if due else ()))
+
+
+def test_the_interval_is_about_differences_not_about_the_errors_themselves() -> None:
+    """A model that is off by 0.3 everywhere: the ECE does not vary, however large it is."""
+    y = np.tile([1, 1, 1, 1, 0], 800)
+    result = calibration_variance(np.full(4000, 0.5), y, np.repeat(["a", "b"], 2000))
+    assert [result.per_environment[label].value for label in "ab"] == pytest.approx([0.3, 0.3], abs=1e-12)
+    assert result.value == pytest.approx(0.0, abs=1e-20)
+    assert result.interval[0] == pytest.approx(0.0, abs=1e-20)
+    assert 0.0 < result.interval[1] < 0.001  # 0.3² = 0.09 is no variance
+
+
+def test_hard_labels_have_no_floor_to_speak_of():
+    y, env = np.tile([0, 1, 1, 0], 30), np.repeat(["a", "b"], 60)
+    hard = np.where(np.arange(120) % 7 == 0, 1 - y, y).astype(float)
+    with pytest.warns(UserWarning, match="labels, not probabilities"):
+        notes = calibration_variance(hard, y, env).notes
+    assert not any("perfectly calibrated" in note for note in notes)
+    soft = np.where(env == "a", 0.5, hard)  # a floor in one environment is worth telling
+    assert any("perfectly calibrated" in note for note in calibration_variance(soft, y, env).notes)

@@ -5,12 +5,18 @@ import pytest
 from scipy import stats
 
 from invariscope.criteria.predictions.environment_means import (
+    FEW_ROWS,
+    NO_INTERVAL,
     EnvironmentMeans,
     _cumulants,
     _quadratic_form_cdf,
     environment_means,
+    few_rows_notes,
     quadratic_interval,
 )
+from invariscope.criteria.predictions.irm_penalty import irm_penalty
+from invariscope.criteria.predictions.risk_variance import risk_variance
+from invariscope.criteria.predictions.worst_environment_risk import worst_environment_risk
 from invariscope.rows.environments import Environments
 
 
@@ -113,3 +119,35 @@ def test_many_environments_are_quick_enough(seed):
     rng = np.random.default_rng(seed)
     low, high = quadratic_interval(rng.normal(size=300), np.full(300, 0.1), centred=True)
     assert 0.6 < low < high < 1.5
+
+
+def test_few_rows_are_said_of_the_environments_that_have_them() -> None:
+    def notes(*rows: int) -> tuple[str, ...]:
+        labels = np.repeat([f"e{number}" for number in range(len(rows))], rows)
+        return few_rows_notes(Environments(np.zeros((len(labels), 1)), None, labels))
+
+    assert FEW_ROWS == 30
+    assert notes(30, 31) == ()
+    assert notes(30, 29, 40, 2) == ("Fewer than 30 rows in e1, e3: intervals there are rough.",)
+    assert notes(*[2] * 5, 30) == ("Fewer than 30 rows in e0, e1, e2, e3, e4: intervals there are rough.",)
+    assert notes(*[2] * 7) == ("Fewer than 30 rows in e0, e1, e2, e3, e4 and 2 more: intervals there are rough.",)
+
+
+def test_rows_that_are_all_alike_say_nothing_of_noise() -> None:
+    """No certainty: the next row may be another. Losses of 0.1 in every row differ by rounding at most."""
+    env = np.repeat(["a", "b"], 30)
+    y = np.tile([1.0, 3.0], 30)
+    for off in (0.0, 0.1):
+        predictions = np.where(env == "a", y + off, y + np.arange(60) % 4)
+        for criterion in (risk_variance, worst_environment_risk, irm_penalty):
+            constant = np.where(env == "a", 2.0, predictions) if criterion is irm_penalty else predictions
+            target = np.where(env == "a", 2.0 - off, y) if criterion is irm_penalty else y
+            result = criterion(constant, target, env, task="regression")
+            assert np.isnan([*result.interval, *result.per_environment["a"].interval]).all()
+            assert np.isfinite(result.per_environment["b"].interval).all()
+            assert np.isfinite(result.value)
+            assert NO_INTERVAL in result.notes
+    share = risk_variance(np.full(60, 0.1), np.r_[np.zeros(59), 1.0], env, loss="zero_one")  # Wilson knows what to say
+    assert share.per_environment["a"].value == 0.0
+    assert share.per_environment["a"].interval[1] > 0.05
+    assert NO_INTERVAL not in share.notes

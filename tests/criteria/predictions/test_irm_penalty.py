@@ -7,6 +7,7 @@ from scipy import stats
 from invariscope.criteria.predictions.irm_penalty import irm_penalty, scale_gradients
 from invariscope.errors import InputError
 from invariscope.rows.targets import Target
+from invariscope.wording import number
 from tests.reference import prediction_criteria as reference
 
 
@@ -81,8 +82,8 @@ def test_split_may_be_negative_and_says_so():
 def test_square_says_what_noise_adds():
     p, y = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 2.0, 0.0, 2.0, -1.0, 3.0, 0.0, 2.5]
     square, split = irm_penalty(p, y, list("aaaabbbb")), irm_penalty(p, y, list("aaaabbbb"), form="split")
-    assert f"adds about {square.value - split.value:.3g}" in square.notes[0]
-    assert f"is {split.value:.3g}." in square.notes[0]
+    assert f"adds about {number(square.value - split.value)} " in square.notes[0]
+    assert f"is {number(split.value)}." in square.notes[0]
 
 
 def test_penalty_vanishes_where_the_scale_is_right(seed):

@@ -163,9 +163,13 @@ def test_bad_probabilities_are_refused_with_counts(function, seed):
     with pytest.raises(InputError, match="no target"):
         function(p, None, env)
     missing = p.copy()
-    missing[0] = np.nan
-    with pytest.raises(InputError, match="1 missing values"):
-        function(missing, y, env)
+    missing[np.flatnonzero(env == env[0])[:2]] = np.nan, np.inf
+    said = (
+        rf"^predictions: 2 rows have missing or infinite values \({env[0]}: 2 of {np.count_nonzero(env == env[0])}\); "
+    )
+    for given in (missing, np.column_stack([1 - missing, missing])):
+        with pytest.raises(InputError, match=said + "predict those rows too, or drop them$"):
+            function(given, y, env)
 
 
 @pytest.mark.parametrize("function", [risk_variance, worst_environment_risk, calibration_variance, irm_penalty])

@@ -3,8 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from invariscope.criteria.predictions.environment_means import NO_INTERVAL
 from invariscope.criteria.predictions.risk_variance import risk_variance
 from invariscope.errors import InputError
+from invariscope.wording import number
 from tests.reference import prediction_criteria as reference
 
 
@@ -18,7 +20,7 @@ def test_regression_equals_the_loop(loss, seed):
         assert result.per_environment[label].value == pytest.approx(mean, rel=1e-12)
     assert result.value == pytest.approx(reference.variance([mean for mean, _ in expected.values()]), rel=1e-10)
     bias = np.mean([squared for _, squared in expected.values()]) * (1 - 1 / 3)
-    assert f"adds about {bias:.3g} " in result.notes[0]
+    assert f"adds about {number(bias)} " in result.notes[0]
     assert result.unit == {"squared": "squared target units", "absolute": "target units"}[loss]
 
 
@@ -43,6 +45,10 @@ def test_by_hand():
     assert (result.per_environment["a"].value, result.per_environment["b"].value) == (2.5, 0.5)
     # s²/n: a 3/4, b (1/3)/4; half the mean of both is noise
     assert result.notes[0] == "Sampling noise alone adds about 0.208 to this number; without it 0.792 is left."
+    small = risk_variance(
+        1e-4 * np.array([1.0, 1, 2, 2, 3, 4, 5, 6]), 1e-4 * np.array([0.0, 2, 0, 4, 3, 4, 6, 5]), list("aaaabbbb")
+    )
+    assert small.notes[0].endswith("adds about 2.08 × 10⁻¹⁷ to this number; without it 7.92 × 10⁻¹⁷ is left.")
 
 
 def test_log_loss_of_two_classes_by_hand():
@@ -98,3 +104,10 @@ def test_huge_units_are_no_problem():
     small, large = risk_variance(np.zeros(6), y, env), risk_variance(np.zeros(6), 1e15 * y, env)
     assert large.value == pytest.approx(1e60 * small.value, rel=1e-12)
     assert large.interval == pytest.approx((1e60 * small.interval[0], 1e60 * small.interval[1]), rel=1e-9)
+
+
+def test_without_noise_there_is_nothing_to_say_about_it():
+    """Squared errors of 1 in every row of a, of 4 in every row of b: ((2.5 − 1)² + (4 − 2.5)²) / 2."""
+    result = risk_variance(np.repeat([1.0, 2.0], 30), np.zeros(60), np.repeat(["a", "b"], 30), task="regression")
+    assert result.value == 2.25
+    assert result.notes == (NO_INTERVAL,)  # and nothing of what noise adds

@@ -57,7 +57,9 @@ def test_rivals_of_the_worst_environment_are_named():
     y = rng.normal(size=300) * np.repeat([2.0, 2.0, 0.5], 100)
     result = worst_environment_risk(np.zeros(300), y, np.repeat(["a", "b", "calm"], 100))
     other = {"a": "b", "b": "a"}[result.worst]
-    assert result.notes == (f"Which environment is worst is not certain: {other} cannot be told from it.",)
+    assert result.notes == (
+        f'Which environment is worst is not certain: "{other}" cannot be told from "{result.worst}".',
+    )
     alone = worst_environment_risk(np.zeros(200), y[100:], np.repeat(["b", "calm"], 100))
     assert alone.worst == "b"
     assert alone.notes == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.criteria.regret.inference import Draws, draw_excess
+from invariscope.criteria.regret.inference import Draws, _quantile, draw_excess
 from invariscope.criteria.regret.regret import _estimates
 from invariscope.criteria.regret.shared_head import SharedHead, fit_shared_head
 from invariscope.datasets.synthetic.nulls import null_shifted
@@ -92,16 +92,27 @@ def test_quadratic_noise_is_divided_by_an_estimated_noise_level(seed: int) -> No
     np.testing.assert_array_equal(rng.freedom, np.array(SIZES) - (COLUMNS + 1))
 
 
-@pytest.mark.parametrize(
-    ("count", "tail"),
-    [
-        (5999, 0.025 / 3),  # three environments were looked at
-        (399, 5 / 400),  # ... but the end must rest on five draws
-        (99, 0.025),  # ... and is never less strict than that of one environment
-    ],
-)
-def test_the_lower_end_of_the_largest_regret_allows_for_the_search(count: int, tail: float) -> None:
-    """With a shift as the only noise an end is the excess less a quantile of the noise."""
+def test_quantiles_leave_their_share_of_further_draws_beyond_them() -> None:
+    values = np.random.default_rng(0).permutation(np.arange(999.0))
+    assert _quantile(values, 0.975) == pytest.approx(974.0)  # 25 of 1,000 places lie behind the 975th of 999 draws
+    assert _quantile(values, 0.995) == pytest.approx(994.0)
+    assert _quantile(values, 0.025) == pytest.approx(24.0)
+
+
+def test_a_tail_without_draws_goes_on_as_its_last_ones_do() -> None:
+    values = np.random.default_rng(0).permutation(np.arange(1000.0))
+    # the last 20 (2 %) exceed 979 by 10.5 on average; 1.001 draws would lie beyond
+    assert _quantile(values, 0.999) == pytest.approx(979 + 10.5 * np.log(20 / 1.001), rel=1e-9)
+    assert _quantile(values, 0.9999) > _quantile(values, 0.999) > 999 > _quantile(values, 0.995)
+    law = -np.log(1 - (np.arange(10_000) + 0.5) / 10_000)  # exponential, whose tail goes on like that
+    assert _quantile(law, 1 - 1e-5) == pytest.approx(-np.log(1e-5), rel=0.01)
+    few = np.arange(5.0)
+    assert np.isfinite(_quantile(few, 0.99))
+
+
+@pytest.mark.parametrize("count", [5999, 399])
+def test_the_lower_end_of_the_largest_regret_allows_for_the_search(count: int) -> None:
+    """With a shift as the only noise an end is the excess less a quantile of the noise, at 2.5 % by three."""
     X, y, env = world("regression", 0)
     value, risk = np.array([0.5, 0.45, 0.1]), np.array([2.0, 1.0, 4.0])
     noise = np.linspace(-1.0, 1.0, count)[:, None] * [0.8, 0.2, 0.1]
@@ -111,9 +122,14 @@ def test_the_lower_end_of_the_largest_regret_allows_for_the_search(count: int, t
     )
     assert worst == "a"
     for e, label in enumerate("abc"):
-        highest = value[e] - np.quantile(noise[:, e], 0.025) / risk[e]  # for which no adjustment is needed
+        highest = value[e] - np.quantile(noise[:, e], 0.025, method="weibull") / risk[e]  # which needs no adjustment
         assert estimates[label].interval[1] == pytest.approx(highest, abs=1e-9)
-    lower = value - np.quantile(noise, 1 - tail, axis=0) / risk
+    beyond, step = (count + 1) * 0.025 / 3, 2 / (count - 1)
+    end = 1 - (beyond - 1) * step  # so many draws from the last, which are evenly spaced; or, with fewer than 5 there,
+    if beyond < 5:
+        end = 1 - 8 * step + 4.5 * step * np.log(8 / beyond)  # as an exponential law behind the last 8, which are 2 %
+    lower = value - end * np.array([0.8, 0.2, 0.1]) / risk
     assert int(np.argmax(lower)) == 1  # not that of the largest regret, which is less certain
     assert low == pytest.approx(lower[1], abs=1e-9)
-    assert high == estimates["a"].interval[1] == pytest.approx(0.5 + np.quantile(noise[:, 0], 0.975) / 2, abs=1e-9)
+    highest = 0.5 + np.quantile(noise[:, 0], 0.975, method="weibull") / 2
+    assert high == estimates["a"].interval[1] == pytest.approx(highest, abs=1e-9)

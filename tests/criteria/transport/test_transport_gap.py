@@ -276,10 +276,14 @@ def test_an_exact_relation_has_no_gap_and_no_noise(seed: int) -> None:
     rows = shifted(seed)
     found = transport_gap(rows.Z, 3.0 + rows.Z @ [1.0, -2.0], rows.env)
     np.testing.assert_allclose(found.pairs, 0.0, atol=1e-9)
-    assert found.pvalue == 1.0
+    assert found.value == 0.0
     moved = transport_gap(rows.Z, rows.Z @ [1.0, -2.0] + rows.code, rows.env)
     np.testing.assert_allclose(moved.pairs[0], [0.0, -1.0, -2.0], atol=1e-8)
-    assert moved.pvalue == 1 / 1000
+    assert moved.value > 0.1
+    for result in (found, moved):  # what differs is seen, but no noise says how surely
+        assert np.isnan([result.pvalue, *result.interval]).all()
+        assert np.isnan(result.pair_intervals).all()
+        assert result.notes[0].startswith("No interval and no p-value: the outcome models make no error")
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -407,6 +411,8 @@ def test_an_environment_too_small_to_hold_rows_out_is_named(seed: int) -> None:
     env = np.repeat(["large", "tiny"], [300, 25])
     found = transport_gap(rng.normal(size=(325, 1)), rng.normal(size=325), env)
     assert any('Environment "tiny" has 25 rows, too few to hold some out' in note for note in found.notes)
+    several = transport_gap(rng.normal(size=(325, 1)), rng.normal(size=325), np.repeat(list("abc"), [270, 30, 25]))
+    assert any(note.startswith("2 environments have rows (down to 25) too few to hold") for note in several.notes)
 
 
 def test_a_standard_error_that_no_probability_has_is_not_shown() -> None:

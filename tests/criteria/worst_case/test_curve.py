@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariscope.criteria.worst_case.curve import Sweep, band_of, curve_of
+from invariscope.criteria.worst_case.curve import Sweep, _missing, band_of, curve_of
 
 
 def line(gamma: np.ndarray, slopes: np.ndarray) -> tuple[Sweep, np.ndarray]:
@@ -110,3 +110,13 @@ def test_rows_of_weight_zero_do_not_move_the_band() -> None:
     sweep, start = line(GAMMA, np.array([0.5, 1.0, 1e6]))
     low, high = band_of(sweep, start, np.array([1.0]), np.array([1.0, 1.0, 0.0]), 199, np.random.default_rng(0))
     assert 1.0 < low[0] < high[0] < 3.0
+
+
+def test_a_radius_beyond_the_last_point_asks_for_the_slope_of_the_last_side() -> None:
+    # one row, loss 0 now and 2 at distance 1: the hull is the side from (0, 0) to (1, 2) of slope 2
+    sweep = Sweep(np.array([1.0]), np.array([[2.0]]), np.array([[1.0]]), None)
+    beyond, on_it = np.array([2.0]), np.array([0.5])  # 2 is reached, 1 · 2² + 2 − 1 is not ruled out
+    for radii in (beyond, on_it, np.r_[on_it, beyond]):
+        assert _missing(sweep, np.zeros(1), radii, None, 0.001).tolist() == [2.0]
+    settled = Sweep(np.array([2.0]), np.array([[2.0]]), np.array([[1.0]]), None)
+    assert _missing(settled, np.zeros(1), on_it, None, 0.001).tolist() == []

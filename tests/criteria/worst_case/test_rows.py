@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from invariscope import Environments, InputError, LinearHead, worst_case
@@ -76,3 +77,21 @@ def test_bad_input_is_named(change: dict[str, Any], said: str) -> None:
     given: dict[str, Any] = {"head": TWO, "Z": [[1.0], [2.0], [3.0]], "y": [0, 1, 1], "n_boot": 0, **change}
     with pytest.raises(InputError, match=said):
         worst_case(given.pop("head"), given.pop("Z"), given.pop("y"), **given)
+
+
+def test_a_target_is_called_by_its_own_name() -> None:
+    head, Z = LinearHead([1.0], 0.0), np.arange(4.0)[:, None]
+    with pytest.raises(InputError, match=r'^target "days" has 1 missing or infinite values'):
+        curve(head, Z, pd.Series([1.0, np.nan, 2.0, 3.5], name="days"), "squared", [1.0])
+    with pytest.raises(InputError, match=r'^target "y" has 1 missing or infinite values'):
+        curve(head, Z, [1.0, np.nan, 2.0, 3.5], "squared", [1.0])
+    far = 1e12 + np.array([0.0, 0.001, 0.002, 0.003])
+    assert curve(head, Z, pd.Series(far, name="days"), "squared", [1.0]).notes[-1].startswith('Target "days" holds ')
+    assert curve(head, Z, far, "squared", [1.0]).notes[-1].startswith('Target "y" holds numbers near 1e+12')
+
+
+@pytest.mark.parametrize("env", [None, list("aabb")])
+def test_one_number_that_is_too_large_is_refused_among_small_ones(env: Any) -> None:
+    Z = np.array([[0.0], [1.0], [1e200], [2.0]])
+    with pytest.raises(InputError, match=r"1e\+200"):
+        curve(LinearHead([1.0], 0.0), Z, [1.0, 2.5, 3.0, 4.5], "squared", [1.0], env=env)

@@ -297,3 +297,18 @@ def test_says_what_is_wrong(change: dict[str, Any], message: str) -> None:
     assert message in str(told.value)
     with pytest.raises(InputError, match="no worst points"):
         worst_points(nn.Linear(2, 2), np.zeros((3, 2)), [0, 1, 0], "zero_one", 1.0)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "zero_one"])
+def test_rows_of_weight_zero_are_not_searched(loss: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(400, 2))
+    y = (Z[:, 0] + 0.5 * rng.normal(size=400) > 0).astype(int)
+    weight = (np.arange(400) >= 320).astype(float)
+    Z[:320] *= 20
+    torch.manual_seed(seed)
+    head = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    there = iv.worst_case(head, Z, y, weight=weight, loss=loss, n_boot=99, seed=seed)
+    gone = iv.worst_case(head, Z[320:], y[320:], loss=loss, n_boot=99, seed=seed)
+    np.testing.assert_array_equal(there.loss, gone.loss)
+    np.testing.assert_allclose(there.band, gone.band, rtol=1e-12)

@@ -22,6 +22,7 @@ from invariscope.rows.blocks import one_blas_thread, refuse_out_of_range
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue
 from invariscope.rows.settings import NOT_DRAWN, number_of_draws
+from invariscope.rows.spelling import spelling
 from invariscope.rows.tables import matrix_of
 
 RESAMPLES, FEWEST = 99, 19
@@ -35,8 +36,8 @@ def _from_material(material: Material, options: AuditOptions) -> DricResult:
     if inputs.X.shape[1] >= MOST_WEIGHTS:
         raise InputError(
             f"density ratios of {inputs.X.shape[1]:,} columns take minutes, and an audit estimates them for less than "
-            f"{MOST_WEIGHTS:,}. Use fewer columns, or call iv.dric(predictions, X, env, baseline=..., svd=128), which "
-            "reduces them first."
+            f"{MOST_WEIGHTS:,}. Use fewer columns, or call "
+            f"{spelling().call('iv.dric', 'predictions, X, env, baseline=..., svd=128')}, which reduces them first."
         )
     draws: int | str = "auto" if options.n_boot else 0
     return dric(
@@ -151,6 +152,12 @@ def dric(
     bound = None if y is None else information_bound(data, y, model, reference)
     if bound is not None:
         notes.extend(bound.notes)
+    interval = _middle(_quotients(booted))
+    if value < interval[0] or value > interval[1]:
+        notes.append(
+            "Q̂ lies outside the middle of its refits: where it hardly moves, drawing rows anew adds noise to numerator "
+            "and baseline alike. Its size says little; a baseline that does move makes it steadier."
+        )
     return DricResult(
         value=value,
         log10=math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan,
@@ -159,7 +166,7 @@ def dric(
         labels=data.labels,
         pairs=_without_lone_axis(means[0]),
         overlap=ratios[0].overlap,
-        interval=_middle(_quotients(booted)),
+        interval=interval,
         numerator_interval=_middle(booted[:, 0]),
         null=_quotients(shuffled),
         null_numerator=shuffled[:, 0],
@@ -221,21 +228,19 @@ def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes
         return n_boot
     names = ratio if isinstance(ratio, tuple) else (ratio,)
     refitted = [side.rows for side in sides if not side.given]
+    by_itself = spelling().call("iv.dric", f"n_boot={RESAMPLES}")
     if any(not is_given(one) and one not in QUICK for one in names):
-        notes.append(
-            f"No interval and no shuffles, which need refits of this ratio: iv.dric(n_boot={RESAMPLES}) draws them."
-        )
+        notes.append(f"No interval and no shuffles, which need refits of this ratio: {by_itself} draws them.")
         return 0
     cells = sum(rows.X.size * rows.environments for rows in refitted)
     draws = RESAMPLES if cells <= CELLS else int(RESAMPLES * CELLS / cells)
     if draws < FEWEST:
-        notes.append(
-            f"No interval and no shuffles, since there are many rows to refit: iv.dric(n_boot={RESAMPLES}) does."
-        )
+        notes.append(f"No interval and no shuffles, since there are many rows to refit: {by_itself} does.")
         return 0
     if draws < RESAMPLES:
         notes.append(
-            f"Interval and shuffles rest on {draws} refits, since there are many rows: iv.dric(n_boot=) sets them."
+            f"Interval and shuffles rest on {draws} refits, since there are many rows: "
+            f"{spelling().call('iv.dric', 'n_boot=')} sets them."
         )
     return draws
 

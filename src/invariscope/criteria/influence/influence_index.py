@@ -36,7 +36,8 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, whole
-from invariscope.rows.settings import NOT_DRAWN, number_of_draws
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, switch
+from invariscope.rows.spelling import spelling
 from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
 
 INTERCEPT = "(intercept)"
@@ -57,7 +58,7 @@ def _from_material(material: Material, options: AuditOptions) -> InfluenceResult
         raise InputError(
             f"the influence index of a head on {rows.X.shape[1]:,} columns decomposes a matrix of {largest:,} x "
             f"{largest:,}, and an audit goes up to {MOST_WEIGHTS:,}. {FEWER_COLUMNS} Called by itself, "
-            "iv.influence_index(Z, y, env, head=...) takes its time."
+            f"{spelling().call('iv.influence_index', 'Z, y, env, head=...')} takes its time."
         )
     wide = rows.blocks.width * loss_of(material.target).n_scores > MOST_WEIGHTS
     return influence_index(
@@ -147,12 +148,14 @@ def influence_index(
     """
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
+    exact = switch(exact, "exact")
     options = Options(damping, number_of_draws(n_boot, fewest=1), exact, generator(seed))
     head, intercept = _plain_head(head, solver)
     data, target, names = _rows_and_targets(Z, y, env, weight, task, head)
-    if penalty is not None and data.weight is not None:
-        data, target = _written_out(data, target, exact)
-    if head is not None and not isinstance(head, LinearHead):
+    of_module = head is not None and not isinstance(head, LinearHead)
+    if data.weight is not None and (penalty is not None or exact or of_module):
+        data, target = _written_out(data, target, strictly=exact and penalty is not None)
+    if of_module:
         from invariscope.criteria.influence.torch_network import measured_network
 
         return measured_network(data, target, head, penalty, penalty_weight, options, solver)
@@ -173,7 +176,7 @@ def influence_index(
         if options.shuffles == 0:
             solution = solution.without_shuffles(NOT_DRAWN)
         elif target.task == "regression" or head is None:
-            solution = _unless_without_error(solution, target, rows.mean_loss(theta))
+            solution = _unless_without_error(solution, data, target, rows.mean_loss(theta))
     if head is not None:
         solution.notes.extend(order_note(target.classes))
     if penalty is not None and penalty_weight == 0:
@@ -181,12 +184,12 @@ def influence_index(
     return _result(data, target, rows, names, solution, penalty, float(penalty_weight))
 
 
-def _unless_without_error(solution: Solution, target: Target, loss: float) -> Solution:
+def _unless_without_error(solution: Solution, data: Environments, target: Target, loss: float) -> Solution:
     """No null distribution where the head makes no error: rounding would be judged by rounding.
 
     (A penalty on risks that are all 0 moves no head.) A head fitted here that splits classes has no best place.
     """
-    if loss > least_loss(target):
+    if loss > np.average(least_loss(data, target), weights=data.rows):
         return solution
     if target.task == "regression":
         return solution.without_shuffles(EXACT, pull=0.0)
@@ -214,7 +217,8 @@ def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
     if solver == "kronecker" and penalty is not None:
         raise InputError(
             f"the head has {size:,} parameters, and the Hessian of a penalty is only computed up to "
-            f'{LARGEST_DENSE:,}: project the representation to fewer columns, or say solver="dense" and wait'
+            f"{LARGEST_DENSE:,}: project the representation to fewer columns, or "
+            f"""wait for {spelling().call("iv.influence_index", 'solver="dense"')}"""
         )
     return solver
 
@@ -280,6 +284,8 @@ def _result(
 def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
     """A torch layer nn.Linear is a linear head, unless automatic differentiation was asked for; and whether it has an
     intercept."""
+    if isinstance(head, LinearHead):
+        head.refuse_extreme()
     if head is None or isinstance(head, LinearHead) or solver in ("autograd", "cg"):
         return head, True
     kinds = [(kind.__module__.split(".")[0], kind.__name__) for kind in type(head).__mro__]
@@ -302,15 +308,20 @@ def _outputs(head: Any, data: Environments) -> int | None:
     return outputs_of(head, data)
 
 
-def _written_out(data: Environments, target: Target, exact: bool) -> tuple[Environments, Target]:
-    """Rows as often as their weight says: halves of environments, and penalties of deals, are made of single rows."""
+def _written_out(data: Environments, target: Target, *, strictly: bool) -> tuple[Environments, Target]:
+    """Rows as often as their weight says: deals, halves of environments and their penalties are made of single rows.
+
+    Where weights are no whole numbers, rows of weight 0 leave, or they would be dealt like the others.
+    """
     assert data.weight is not None
     counts = whole(data.weight)
+    if counts is None and strictly:
+        raise InputError("exact shuffles under a penalty need weights that are whole numbers: use exact=False")
+    times = (data.weight > 0).astype(np.intp) if counts is None else counts
+    written = data.written_out(times)
     if counts is None:
-        if exact:
-            raise InputError("exact shuffles under a penalty need weights that are whole numbers: use exact=False")
-        return data, target
-    return data.written_out(counts), replace(target, values=np.repeat(target.values, counts, axis=0))
+        written = written.with_weight(data.weight[data.weight > 0])
+    return written, replace(target, values=np.repeat(target.values, times, axis=0))
 
 
 def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments) -> Target:

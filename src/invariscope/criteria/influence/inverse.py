@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.rows.arrays import Floats
-from invariscope.rows.settings import is_real
+from invariscope.rows.arrays import Booleans, Floats
+from invariscope.rows.settings import BEYOND, is_real, shown
+from invariscope.wording import percent
 
-NULL_SPACE = 1e-12  # of the largest eigenvalue: below lies rounding error
-MAX_STEPS = 500
+NULL_SPACE = 1e-12  # of the largest eigenvalue, parameters in units that make them alike: below lies rounding error
+BALANCING = 30  # times the units are changed: each takes the square root of what they are still apart
+
+
+@dataclass(frozen=True)
+class Curvatures:
+    """Eigenvalues of a Hessian, and those it has with its parameters in units that make them alike.
+
+    A column in small units has a curvature that is a small number, and is not flat for that: rank is judged by the
+    ``balanced`` ones. Whatever has units, V above all, is made of the ``values``.
+    """
+
+    values: Floats
+    balanced: Floats
+
+    @property
+    def live(self) -> Booleans:
+        """Which values are not rounding error: the largest, as many as are live among the balanced."""
+        flat = np.count_nonzero(np.abs(self.balanced) <= NULL_SPACE * np.abs(self.balanced).max())
+        live = np.ones(len(self.values), dtype=bool)
+        live[np.argsort(np.abs(self.values), kind="stable")[:flat]] = False
+        return live
+
+
+def balanced(matrix: Floats) -> Floats:
+    """Eigenvalues of a symmetric matrix, definite or not, after scaling: every row has a largest entry of 1 then.
+
+    >>> balanced(np.diag([4.0, 1e-14, 0.0])).round(6).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    scaled = np.array(matrix, dtype=np.float64)
+    for _ in range(BALANCING):
+        largest = np.abs(scaled).max(axis=1)
+        scale = 1 / np.sqrt(np.where(largest > 0, largest, 1.0))
+        scaled *= scale[:, None] * scale
+    return np.asarray(np.linalg.eigvalsh((scaled + scaled.T) / 2))
 
 
 def noise_level(eigenvalues: Floats, rows: float) -> float:
@@ -48,26 +82,25 @@ class Damping:
 
 def given_damping(damping: Any) -> float:
     """The number a user gave in place of "auto"."""
-    if not is_real(damping) or not 0 <= damping < math.inf:
-        raise InputError(f'damping is {damping!r}: give a number of at least 0, or "auto"')
+    if not is_real(damping) or not 0 <= damping < BEYOND:
+        raise InputError(f'damping is {shown(damping)}: give a number of at least 0 and below {BEYOND:g}, or "auto"')
     return float(damping)
 
 
-def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, rows: float) -> Damping:
+def choose_damping(damping: float | str, whole: Curvatures, of_risks: Curvatures, rows: float) -> Damping:
     """Damping from the spectrum, or as given.
 
-    ``eigenvalues`` are those of the whole Hessian, ``of_risks`` those without the penalty: a penalty makes a few
+    ``whole`` are the curvatures of the whole Hessian, ``of_risks`` those without the penalty: a penalty makes a few
     directions steep on purpose, and the others are not flat for that. Where it takes curvature away, what is missing
     to that of the risks (or to the sampling noise, if that is less) is added.
     """
     notes = []
-    largest, steepest = float(np.abs(eigenvalues).max()), float(of_risks.max())
-    if not largest > 0:
+    eigenvalues, live, steepest = whole.values, whole.live, float(of_risks.values.max())
+    if not eigenvalues.any():
         raise InputError(
             "the head has no curvature at all: its predictions are saturated (probabilities of exactly 0 or 1) or all "
             "columns are 0, so influences do not exist: give a less extreme head, or none to have one fitted"
         )
-    live = np.abs(eigenvalues) > NULL_SPACE * largest
     lowest = float(eigenvalues[live].min())
     if not live.all():
         notes.append(
@@ -80,18 +113,19 @@ def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, 
             rest = " It still has some with this damping." if given <= -lowest else ""
             notes.append(f"{_not_a_minimum(lowest)}{rest}")
         return Damping(given, given, -math.inf, "given", notes)
-    of_risks = of_risks[of_risks > NULL_SPACE * steepest]
-    noise = noise_level(of_risks, rows)
-    small = int(np.count_nonzero(of_risks < noise))
+    risks = of_risks.values[of_risks.live & (of_risks.values > 0)]
+    noise = noise_level(risks, rows)
+    small = int(np.count_nonzero(risks < noise))
     base, reason = 0.0, "0: no direction is flatter than sampling noise"
     if small:
         base = noise
-        reason = f"sampling noise of the Hessian, {noise / steepest:.2%} of the largest curvature of the risk"
+        reason = f"sampling noise of the Hessian, {percent(noise / steepest)} of the largest curvature of the risk"
+        flatter = f"{'is' if small == 1 else 'are'} flatter than that, and dividing by {'it' if small == 1 else 'them'}"
         notes.append(
-            f"Damping {base:.3g} ({reason}) was added to the Hessian: {small} of its directions are flatter than that, "
-            "and dividing by them amplifies noise."
+            f"Damping {base:.3g} ({reason}) was added to the Hessian: {small} of its directions {flatter} amplifies "
+            f"noise.{_for_their_units(of_risks, small, rows)}"
         )
-    floor = min(noise, float(of_risks.min()))
+    floor = min(noise, float(risks.min()))
     added = max(base, floor - lowest)
     if added > base:
         reason = "what is missing to the curvature of the risks, or to sampling noise"
@@ -100,66 +134,16 @@ def choose_damping(damping: float | str, eigenvalues: Floats, of_risks: Floats, 
     return Damping(added, base, floor, reason, notes)
 
 
+def _for_their_units(of_risks: Curvatures, small: int, rows: float) -> str:
+    """Advice where directions are flat because of the units of their columns."""
+    alike = of_risks.balanced[np.abs(of_risks.balanced) > NULL_SPACE * np.abs(of_risks.balanced).max()]
+    if np.count_nonzero(alike < noise_level(alike, rows)) >= small:
+        return ""
+    return " Columns in small units hardly count then: standardise them, as an audit does."
+
+
 def _not_a_minimum(lowest: float) -> str:
     return (
         f"The objective has negative curvature at this head (down to {lowest:.3g}): it is not at a minimum, and "
         "influences say less there. Train further, or check penalty and penalty_weight."
     )
-
-
-class NegativeCurvatureError(InputError):
-    """A direction was met along which the matrix bends down: it is not positive definite."""
-
-    def __init__(self, curvature: float) -> None:
-        super().__init__(
-            f"the Hessian has negative curvature ({curvature:.3g}) even with damping: give a larger damping"
-        )
-        self.curvature = curvature
-
-
-def conjugate_gradients(
-    times: Callable[[Floats], Floats],
-    targets: Floats,
-    precondition: Callable[[Floats], Floats],
-    tolerance: float,
-    max_steps: int = MAX_STEPS,
-) -> tuple[Floats, float, int]:
-    """Solve M x = b for a stack of right-hand sides (r, ...): solutions, largest relative residual, steps taken.
-
-    ``times`` and ``precondition`` act on such a stack. What the preconditioner maps to 0 is left out of the solution
-    and of the residual, so singular matrices do no harm.
-
-    >>> matrix, target = np.diag([1.0, 2.0, 0.0]), np.array([[3.0, 4.0, 0.0]])
-    >>> conjugate_gradients(lambda v: v @ matrix, target, lambda v: v * [1, 1, 0], 1e-12)[0].tolist()
-    [[3.0, 2.0, 0.0]]
-    """
-    flat = (len(targets), -1)
-
-    def dot(a: Floats, b: Floats) -> Floats:
-        return np.asarray(np.einsum("ri,ri->r", a.reshape(flat), b.reshape(flat)))
-
-    def along(factor: Floats, vectors: Floats) -> Floats:
-        return np.asarray(factor.reshape(-1, *[1] * (vectors.ndim - 1)) * vectors)
-
-    solution, residual = np.zeros_like(targets), targets.copy()
-    better = precondition(residual)
-    direction, product = better, dot(residual, better)
-    start = np.where(product > 0, product, 1.0)
-    steps = 0
-    while steps < max_steps:
-        active = product > tolerance**2 * start
-        if not active.any():
-            break
-        image = times(direction)
-        curvature = dot(direction, image)
-        if np.any(active & (curvature <= 0)):
-            lengths = dot(direction, direction)
-            raise NegativeCurvatureError(float((curvature[active] / lengths[active]).min()))
-        length = np.where(active, product / np.where(curvature > 0, curvature, 1.0), 0.0)
-        solution = solution + along(length, direction)
-        residual = residual - along(length, image)
-        better = precondition(residual)
-        before, product = product, dot(residual, better)
-        direction = better + along(np.where(active, product / np.where(before > 0, before, 1.0), 0.0), direction)
-        steps += 1
-    return solution, float(np.sqrt(np.maximum(product, 0.0) / start).max()), steps

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from invariscope.criteria.influence.inverse import Curvatures, balanced
 from invariscope.criteria.influence.row_derivatives import Means, RowDerivatives, group_means
 from invariscope.errors import InputError
 from invariscope.heads.linear_algebra import newton
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
+from invariscope.rows.settings import BEYOND, real_number
 
 PENALTIES = ("irm", "irm_split", "vrex")
 CHOICES = " or ".join(f'penalty="{name}"' for name in PENALTIES)
@@ -102,15 +104,14 @@ class Penalty:
 
 def penalty_of(name: str | None, weight: float, reported: float) -> Penalty | None:
     """The penalty a user asked for; ``None`` for none."""
-    if not isinstance(weight, int | float | np.number) or not (weight >= 0 and math.isfinite(weight)):
-        raise InputError(f"penalty_weight is {weight!r}: give a number of at least 0")
+    weight = real_number(weight, "penalty_weight", below=BEYOND)
     if name is None:
         if weight > 0:
             raise InputError(f"penalty_weight is {weight:g}, but there is no penalty: say {CHOICES}")
         return None
     if name not in PENALTIES:
         raise InputError(f'penalty "{name}" is unknown: use {CHOICES}, or None')
-    return Penalty(name, float(weight) * reported)
+    return Penalty(name, weight * reported)
 
 
 def groups_of(data: Environments, penalty: Penalty, weight: Floats) -> tuple[Integers, Floats]:
@@ -120,9 +121,6 @@ def groups_of(data: Environments, penalty: Penalty, weight: Floats) -> tuple[Int
         places = np.arange(len(codes)) - data.offsets[:-1][codes]
         codes = 2 * codes + places % 2
     sizes = np.bincount(codes, weight, penalty.parts * len(data)).astype(np.float64)
-    if np.any(sizes <= 0):
-        label = data.labels[int(np.argmax(sizes <= 0)) // penalty.parts]
-        raise InputError(f'half of the rows of {data.name(label)} have no weight: use penalty="irm"')
     return codes, sizes
 
 
@@ -159,6 +157,5 @@ def fit_penalised(
 def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
     """|H|⁺ g: negative curvatures turned round, so that every step goes down."""
     curvature, vectors = np.linalg.eigh(hessian[0])
-    curvature = np.abs(curvature)
-    live = curvature > 1e-12 * curvature.max()
+    live, curvature = Curvatures(curvature, balanced(hessian[0])).live, np.abs(curvature)
     return np.asarray((vectors[:, live] @ (vectors[:, live].T @ gradient[0] / curvature[live]))[None])

@@ -145,7 +145,7 @@ def has_several_targets(y: Any) -> bool:
     shape = getattr(y, "shape", None)
     if shape is None and isinstance(y, list | tuple) and y and isinstance(y[0], list | tuple):
         shape = (len(y), len(y[0]))
-    return shape is not None and len(shape) == 2 and shape[1] > 1
+    return isinstance(shape, tuple) and len(shape) == 2 and shape[1] > 1
 
 
 def with_several_targets(Z: Any, y: Any, env: Any, weight: Any) -> tuple[Environments, Floats, tuple[str, ...]]:

@@ -15,6 +15,8 @@ from invariscope.criteria.influence.inverse import Damping
 from invariscope.criteria.influence.penalties import Penalty
 from invariscope.criteria.influence.row_derivatives import OUTER, Means, RowDerivatives, row_covariance
 from invariscope.rows.arrays import Floats, Integers
+from invariscope.rows.spelling import spelling
+from invariscope.wording import percent
 
 LEADING = 64  # directions of row noise drawn one by one; the others together are one Wishart matrix
 NUMBERS = int(1e7)  # numbers drawn at a time
@@ -143,12 +145,13 @@ class PenalisedShuffles:
             fewer = "" if affordable == shuffles else f", {affordable} times instead of {shuffles}"
             self.damping.notes.append(
                 "The penalty weighs so much that its Hessian differs from deal to deal: rows were really dealt, as "
-                f"with exact=True{fewer}."
+                f"{spelling().call('iv.influence_index', 'exact=True')} does{fewer}."
             )
             return self.dealt(affordable, rng)
         self.damping.notes.append(
-            f"The penalty weighs so much that its Hessian differs from deal to deal (by some {left_out:.0%}): "
-            "shuffled values are rough. exact=True deals the rows, and takes long."
+            f"The penalty weighs so much that its Hessian differs from deal to deal (by some {percent(left_out)}): "
+            "shuffled values are rough. "
+            f"{spelling().call('iv.influence_index', 'exact=True')} deals the rows, and takes long."
         )
         return self.drawn(expected, shuffles, rng)
 

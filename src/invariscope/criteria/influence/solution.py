@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.influence.inverse import NULL_SPACE, Damping, choose_damping
+from invariscope.criteria.influence.inverse import NULL_SPACE, Curvatures, Damping, balanced, choose_damping
 from invariscope.criteria.influence.penalties import Penalty, groups_of, penalised_hessian
 from invariscope.criteria.influence.row_derivatives import RowDerivatives, group_means, row_covariance
 from invariscope.criteria.influence.shuffles import PenalisedShuffles, exact_shuffles, gaussian_shuffles
+from invariscope.errors import InputError
+from invariscope.heads.linear_algebra import spectrum
 from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import pvalue
 
+RESOLVED = 1e-11  # of the largest eigenvalue: what a decomposition finds to four digits at least
 LARGEST_DENSE = 5000  # parameters: a Hessian of 200 MB, half a minute to decompose
 
 
@@ -80,7 +83,7 @@ def result_of(
     value, direction = index_of(solution.influences)
     notes = [*data.notes, *solution.notes]
     if not np.isfinite(value):
-        notes.append("All environments pull the head alike: V is minus infinity.")
+        notes.append("All environments pull the head exactly alike, down to the last digit: V is minus infinity.")
     return InfluenceResult(
         value=value,
         null=solution.null,
@@ -121,9 +124,9 @@ def known_of(rows: RowDerivatives, theta: Floats, data: Environments, blocks: in
 
 def dense(rows: RowDerivatives, theta: Floats, data: Environments, known: Known, options: Options) -> Solution:
     """Influences on the minimiser of the pooled mean loss."""
-    eigenvalues, vectors = _eigen(known.hessian, known.blocks)
-    chosen = choose_damping(options.damping, eigenvalues, eigenvalues, float(data.rows.sum()))
-    live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
+    curvatures, vectors = _eigen(known.hessian, known.blocks)
+    chosen = choose_damping(options.damping, curvatures, curvatures, float(data.rows.sum()))
+    eigenvalues, live = curvatures.values, curvatures.live
     # (H + damping)⁻¹ on the directions with curvature; IF_e = −(H + damping)⁻¹ ∇ℓ_e, eq. 5
     inverse = (vectors[:, live] / (eigenvalues[live] + chosen.added)) @ vectors[:, live].T
     if options.shuffles == 0:
@@ -142,10 +145,11 @@ def dense_penalised(
     codes, sizes = groups_of(data, penalty, rows.weight)
     hessian, means = penalised_hessian(rows, theta, penalty, codes, sizes)
     even = rows.weight / (len(data) * data.rows[data.codes])
-    of_risks = np.linalg.eigvalsh(rows.hessians(theta, even[None])[0])
-    eigenvalues, vectors = _eigen(hessian)
-    chosen = choose_damping(options.damping, eigenvalues, of_risks, float(data.rows.sum()))
-    live = np.abs(eigenvalues) > NULL_SPACE * np.abs(eigenvalues).max()
+    of_risks, _ = _eigen(rows.hessians(theta, even[None])[0])
+    _refuse_overbearing(hessian, float(of_risks.values.max()))
+    curvatures, vectors = _eigen(hessian)
+    chosen = choose_damping(options.damping, curvatures, of_risks, float(data.rows.sum()))
+    eigenvalues, live = curvatures.values, curvatures.live
     basis = vectors[:, live]
     influences = -penalty.by_environment(means, sizes)[1] @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
     deals = PenalisedShuffles(rows, theta, penalty, codes, sizes, basis, chosen)
@@ -153,12 +157,48 @@ def dense_penalised(
     return Solution(influences, null, eigenvalues, int(live.sum()), chosen)
 
 
-def _eigen(hessian: Floats, blocks: int = 1) -> tuple[Floats, Floats]:
+def _refuse_overbearing(hessian: Floats, of_risks: float) -> None:
+    """Beside a penalty that outweighs them so far, the risks are rounding error, and so are influences on them."""
+    steepest = float(np.abs(hessian).max())
+    if not steepest * NULL_SPACE < of_risks:
+        times = f"{steepest / of_risks:.0e} times" if math.isfinite(steepest) else "beyond all bounds of"
+        raise InputError(
+            f"the penalty makes the objective {times} the curvature of the risks, which are rounding error beside it: "
+            "give a smaller penalty_weight"
+        )
+
+
+def _eigen(hessian: Floats, blocks: int = 1) -> tuple[Curvatures, Floats]:
     """Eigenvalues, the smallest first, and eigenvectors; of equal diagonal blocks only one is decomposed."""
     size = len(hessian) // blocks
     part = hessian[:size, :size]
-    values, vectors = np.linalg.eigh((part + part.T) / 2)
+    part = (part + part.T) / 2
+    alike = balanced(part)
+    values, vectors = _in_any_units(part) if alike[0] >= -NULL_SPACE * alike[-1] else np.linalg.eigh(part)
     if blocks == 1:
-        return values, vectors
+        return Curvatures(values, alike), vectors
     order = np.argsort(np.tile(values, blocks), kind="stable")
-    return np.tile(values, blocks)[order], np.kron(np.eye(blocks), vectors)[:, order]
+    return Curvatures(np.tile(values, blocks)[order], np.tile(alike, blocks)), np.kron(np.eye(blocks), vectors)[
+        :, order
+    ]
+
+
+def _in_any_units(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues and eigenvectors of a matrix that bends nowhere down, small ones to as many digits as large ones.
+
+    The usual way knows them to 1e-16 of the largest: enough unless columns are in very different units. Then H = F Fᵀ
+    with F in the units of the columns, whose singular values Jacobi's rotations find one by one.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    alike = spectrum(matrix, NULL_SPACE / len(matrix))
+    live = alike.values > 0
+    flat = len(values) - np.count_nonzero(live)
+    if flat == len(values) or values[flat] > RESOLVED * values[-1]:
+        return values, vectors
+    from scipy.linalg import lapack  # here: few Hessians are of such columns
+
+    singular, left, _, work, _, failed = lapack.dgejsv(alike.root()[:, live], joba=2, jobu=0, jobv=3)
+    if failed:
+        return np.maximum(values, 0.0), vectors
+    values = np.concatenate([np.zeros(flat), (work[0] / work[1] * singular[::-1]) ** 2])
+    return values, np.hstack([np.zeros((len(values), flat)), left[:, ::-1]])

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from invariscope.criteria.influence.inverse import NULL_SPACE, choose_damping, conjugate_gradients
+from invariscope.criteria.influence.inverse import NULL_SPACE, Curvatures, choose_damping
 from invariscope.criteria.influence.row_derivatives import LinearRows
 from invariscope.criteria.influence.shuffles import batches, largest_spread, spectral_shuffles
 from invariscope.criteria.influence.solution import Options, Solution
-from invariscope.heads.linear_algebra import largest_eigenvalue
+from invariscope.heads.linear_algebra import conjugate_gradients, largest_eigenvalue
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 
@@ -187,7 +187,8 @@ def structured(rows: LinearRows, theta: Floats, data: Environments, options: Opt
     total, largest = float(spectrum.sum()), kronecker.largest()
     # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
     spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)
-    chosen = choose_damping(options.damping, spectrum, spectrum, float(data.rows.sum()))
+    curvatures = Curvatures(spectrum, spectrum)  # of a product, whose factors are not known in other units
+    chosen = choose_damping(options.damping, curvatures, curvatures, float(data.rows.sum()))
     m, added = len(data), chosen.added
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
     influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, SOLVE_TOLERANCE)

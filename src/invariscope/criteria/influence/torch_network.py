@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vjp, vmap
 
-from invariscope.criteria.influence.inverse import Damping, NegativeCurvatureError, conjugate_gradients, given_damping
+from invariscope.criteria.influence.inverse import Damping, given_damping
 from invariscope.criteria.influence.penalties import penalty_of
 from invariscope.criteria.influence.shuffles import largest_spread
 from invariscope.criteria.influence.solution import (
@@ -26,14 +26,16 @@ from invariscope.criteria.influence.solution import (
     result_of,
 )
 from invariscope.errors import InputError
-from invariscope.heads.linear_algebra import largest_eigenvalue
+from invariscope.heads.linear_algebra import NegativeCurvatureError, conjugate_gradients, largest_eigenvalue
 from invariscope.heads.torch_losses import row_losses, slopes, target_columns
 from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.settings import NOT_DRAWN
+from invariscope.rows.spelling import spelling
 from invariscope.rows.targets import Target
+from invariscope.wording import percent
 
 NUMBERS = int(2e7)  # in the per-row gradients, or the columns of the Hessian, computed at a time
 SHUFFLES = 19  # each costs a solve per environment
@@ -240,8 +242,8 @@ def by_conjugate_gradients(
     deals = options.shuffles if options.exact else min(options.shuffles, SHUFFLES)
     if deals < options.shuffles:
         notes.append(
-            f"{deals} shuffles were dealt instead of {options.shuffles}, since each costs a solve: exact=True deals "
-            "them all."
+            f"{deals} shuffles were dealt instead of {options.shuffles}, since each costs a solve: "
+            f"{spelling().call('iv.influence_index', 'exact=True')} deals them all."
         )
     largest = largest_eigenvalue(times, options.rng.standard_normal((1, rows.size)), POWER_STEPS)
     automatic = options.damping == "auto"
@@ -250,7 +252,7 @@ def by_conjugate_gradients(
     solved, residual, steps, added, lowest = _damped_solve(times, gradients, start, automatic)
     reason = f"given, {added / largest:.2g} of the largest curvature"
     if automatic:
-        reason = f"{added / largest:.2%} of the largest curvature"
+        reason = f"{percent(added / largest)} of the largest curvature"
         if lowest < 0:
             reason += f", for a curvature of {lowest:.3g} was met: the network is not at a minimum"
         notes.append(f"Damping {added:.3g} ({reason}) was added to the Hessian.")
@@ -282,7 +284,10 @@ def _damped_solve(
                 raise
             lowest = min(lowest, met.curvature - added)
             added = max(GROWTH * added, 1.5 * (added - met.curvature))
-    raise InputError("the Hessian stays indefinite however much is added: train the network further, or give damping=")
+    raise InputError(
+        "the Hessian stays indefinite however much is added: train the network further, or call "
+        f"{spelling().call('iv.influence_index', 'damping=')}"
+    )
 
 
 def _mean_gradients(rows: ModuleRows, data: Environments, deals: int, rng: np.random.Generator) -> Floats:

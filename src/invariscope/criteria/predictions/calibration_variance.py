@@ -17,7 +17,7 @@ from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.settings import whole_number
+from invariscope.rows.settings import NOT_DRAWN, intervals_wanted, whole_number
 from invariscope.rows.targets import Target, target_of_columns
 
 CLEAR_GAP = 2.0  # standard errors from which a bin's gap is taken for real at the lower end
@@ -27,7 +27,7 @@ BISECTIONS = 50  # 2⁻⁵⁰ of the range 0..1 is rounding error
 
 
 def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
-    return calibration_variance(have(material.predictions).rows, task=material.task)
+    return calibration_variance(have(material.predictions).rows, task=material.task, n_boot=options.n_boot)
 
 
 @criterion(
@@ -40,7 +40,15 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def calibration_variance(
-    predictions: Any, y: Any = None, env: Any = None, *, bins: int = 15, task: str = "auto", weight: Any = None
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    bins: int = 15,
+    task: str = "auto",
+    n_boot: int = 999,
+    seed: int = 0,
+    weight: Any = None,
 ) -> EnvironmentResult:
     """Can the stated probabilities be trusted equally in all environments?
 
@@ -63,6 +71,7 @@ def calibration_variance(
         Target, environment and, if wanted, how many rows each row stands for.
     bins : int
     task : "auto" or "classification"
+    n_boot, seed : nothing is drawn, since the intervals are formulas; they are left out with ``n_boot=0``
 
     Returns
     -------
@@ -83,7 +92,7 @@ def calibration_variance(
     >>> round(result.value, 4), result.worst
     (0.04, 'b')
     """
-    bins = whole_number(bins, "bins", 1, MOST_BINS)
+    bins, wanted = whole_number(bins, "bins", 1, MOST_BINS), intervals_wanted(n_boot, seed)
     data = grouped_predictions(predictions, y, env, weight)
     target = target_of_columns(data, task, columns=data.X.shape[1])
     if target.task == "regression":
@@ -98,7 +107,7 @@ def calibration_variance(
     spread = np.maximum(high - centre, centre - low) / NORMAL_QUANTILE
     between = quadratic_interval(centre, spread, centred=True, shrunk=True)
     worst = int(np.argmax(observed))
-    return EnvironmentResult(
+    result = EnvironmentResult(
         value=value,
         interval=(min(between[0], value), max(between[1], value)),
         per_environment=estimates(data.labels, observed, low, high),
@@ -106,6 +115,7 @@ def calibration_variance(
         unit="share",
         notes=data.notes + hard_label_notes(values, predictions) + _floor_notes(data, cells, observed),
     )
+    return result if wanted else result.without_intervals(NOT_DRAWN)
 
 
 @dataclass(frozen=True)
@@ -238,6 +248,8 @@ def _folded_moments(cells: _Cells, pattern: Floats, size: Floats) -> tuple[Float
 def _floor_notes(data: Environments, cells: _Cells, observed: Floats) -> tuple[str, ...]:
     """What noise alone would show, per environment where there are few."""
     floor = cells.calibrated_error()
+    if not floor.any():  # predictions of 0 and 1, hard labels: chance adds nothing to what they miss
+        return ()
     few = len(data) <= 6
     named = ", ".join(f"{label}: {value:.2g}" for label, value in zip(data.labels, floor, strict=True))
     span = named if few else f"{floor.min():.2g} to {floor.max():.2g}"

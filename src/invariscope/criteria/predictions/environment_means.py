@@ -14,7 +14,11 @@ from invariscope.rows.environments import Environments
 TAIL = 0.025  # either side of a 95 % interval
 NORMAL_QUANTILE = float(ndtri(1.0 - TAIL))
 FEW_ROWS = 30
-NO_INTERVAL = "No interval: an environment's weights sum to 1 or less, so its noise cannot be estimated."
+NO_INTERVAL = (
+    "No interval: all rows of an environment have the same loss, or their weights sum to 1 or less, so its noise "
+    "cannot be estimated."
+)
+ALL_ALIKE = 1e-12  # of the mean: a standard error below it is rounding error, or exactly 0
 NEARLY_NORMAL = 1e8  # degrees of freedom plus noncentrality from which a chi-square is treated as normal
 
 
@@ -32,14 +36,16 @@ class EnvironmentMeans:
     share: bool = False
 
     def ends(self, tail: float = TAIL) -> tuple[Floats, Floats]:
-        """Lower and upper ends that each miss with probability ``tail``; NaN where one row says nothing of spread."""
+        """Lower and upper ends that each miss with probability ``tail``; NaN where rows say nothing of spread: where
+        there is one, or all are alike, which is no certainty about other rows."""
         if self.share:
             z2 = float(ndtri(1.0 - tail)) ** 2
             centre = (self.value + z2 / (2 * self.rows)) / (1 + z2 / self.rows)
             inner = self.value * (1 - self.value) / self.rows + z2 / (4 * self.rows**2)
             half = np.sqrt(z2 * inner) / (1 + z2 / self.rows)
             return centre - half, centre + half
-        quantile = np.where(self.rows > 1, stdtrit(np.maximum(self.rows - 1, 1e-9), 1.0 - tail), np.nan)
+        told = (self.rows > 1) & (self.squared_error > (ALL_ALIKE * self.value) ** 2)
+        quantile = np.where(told, stdtrit(np.maximum(self.rows - 1, 1e-9), 1.0 - tail), np.nan)
         half = quantile * np.sqrt(self.squared_error)
         return self.value - half, self.value + half
 

@@ -26,13 +26,15 @@ from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
+from invariscope.rows.settings import NOT_DRAWN, intervals_wanted
 from invariscope.rows.targets import Target, target_of_columns
+from invariscope.wording import number
 
 FORMS = ("square", "split")
 
 
 def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
-    return irm_penalty(have(material.predictions).rows, task=material.task)
+    return irm_penalty(have(material.predictions).rows, task=material.task, n_boot=options.n_boot)
 
 
 @criterion(
@@ -45,7 +47,15 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def irm_penalty(
-    predictions: Any, y: Any = None, env: Any = None, *, form: str = "square", task: str = "auto", weight: Any = None
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    form: str = "square",
+    task: str = "auto",
+    n_boot: int = 999,
+    seed: int = 0,
+    weight: Any = None,
 ) -> EnvironmentResult:
     """Would multiplying the predictions by a factor lower the risk of some environment?
 
@@ -66,7 +76,7 @@ def irm_penalty(
 
     Parameters
     ----------
-    predictions, y, env, task, weight : as of :func:`~invariscope.risk_variance`
+    predictions, y, env, task, n_boot, seed, weight : as of :func:`~invariscope.risk_variance`
     form : "square" or "split"
 
     Returns
@@ -85,6 +95,7 @@ def irm_penalty(
     """
     if form not in FORMS:
         raise InputError(f'form "{form}" is unknown: use "square" or "split"')
+    wanted = intervals_wanted(n_boot, seed)
     data = grouped_predictions(predictions, y, env, weight)
     target = target_of_columns(data, task, columns=data.X.shape[1])
     values = predictions_for(data, target)
@@ -97,7 +108,7 @@ def irm_penalty(
     total = quadratic_interval(gradients.value, gradients.spread, centred=False)
     value = float(np.mean(penalties))
     classes = target.task != "regression"
-    return EnvironmentResult(
+    result = EnvironmentResult(
         value=value,
         interval=(min(total[0], value), total[1]),
         per_environment=estimates(data.labels, penalties, np.minimum(low, penalties), high),
@@ -108,6 +119,7 @@ def irm_penalty(
         + (log_loss_notes(values, target, predictions) if classes else ())
         + few_rows_notes(data),
     )
+    return result if wanted else result.without_intervals(NOT_DRAWN)
 
 
 def scale_gradients(predictions: Floats, target: Target) -> Floats:
@@ -133,13 +145,14 @@ def _squared_ends(gradients: EnvironmentMeans) -> tuple[Floats, Floats]:
 
 def _noise_notes(gradients: EnvironmentMeans, form: str) -> tuple[str, ...]:
     bias = float(np.mean(gradients.squared_error))
-    if not np.isfinite(bias):
+    if not np.isfinite(gradients.spread).all():
         return (NO_INTERVAL,)
     if form == "square":
-        if bias == 0.0:
-            return ()
         left = float(np.mean(gradients.value**2)) - bias
-        return (f'Sampling noise alone adds about {bias:.3g} to this number; form="split", without it, is {left:.3g}.',)
+        return (
+            f"Sampling noise alone adds about {number(bias)} to this number; the split form of iv.irm_penalty, without "
+            f"it, is {number(left)}.",
+        )
     if np.any(gradients.value**2 < gradients.squared_error):
         return ("A negative penalty is what an unbiased estimate gives when the true penalty is near 0.",)
     return ()

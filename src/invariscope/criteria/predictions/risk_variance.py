@@ -11,11 +11,13 @@ from invariscope.criteria.predictions.environment_means import NO_INTERVAL, Envi
 from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
+from invariscope.rows.settings import NOT_DRAWN, intervals_wanted
+from invariscope.wording import number
 
 
 def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
     predictions = have(material.predictions)
-    return risk_variance(predictions.rows, task=material.task, loss=predictions.loss)
+    return risk_variance(predictions.rows, task=material.task, loss=predictions.loss, n_boot=options.n_boot)
 
 
 @criterion(
@@ -28,7 +30,15 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def risk_variance(
-    predictions: Any, y: Any = None, env: Any = None, *, task: str = "auto", loss: str = "auto", weight: Any = None
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    task: str = "auto",
+    loss: str = "auto",
+    n_boot: int = 999,
+    seed: int = 0,
+    weight: Any = None,
 ) -> EnvironmentResult:
     """How unequal is the loss of these predictions across environments?
 
@@ -47,6 +57,7 @@ def risk_variance(
     task : "auto", "regression" or "classification"
     loss : "auto", "squared", "absolute", "log_loss" or "zero_one"
         "auto" is the squared error for numbers and the log-loss for classes.
+    n_boot, seed : nothing is drawn, since the intervals are formulas; they are left out with ``n_boot=0``
 
     Returns
     -------
@@ -65,8 +76,9 @@ def risk_variance(
     >>> round(result.per_environment["a"].value, 4)
     1.22
     """
+    wanted = intervals_wanted(n_boot, seed)
     risks = environment_risks(predictions, y, env, task, loss, weight)
-    return EnvironmentResult(
+    result = EnvironmentResult(
         value=float(np.var(risks.means.value)),
         interval=quadratic_interval(risks.means.value, risks.means.spread, centred=True),
         per_environment=risks.per_environment,
@@ -74,15 +86,16 @@ def risk_variance(
         unit=risks.unit,
         notes=_bias_notes(risks.means) + risks.notes,
     )
+    return result if wanted else result.without_intervals(NOT_DRAWN)
 
 
 def _bias_notes(risks: EnvironmentMeans) -> tuple[str, ...]:
     value = float(np.var(risks.value))
     bias = float(np.mean(risks.squared_error) * (1.0 - 1.0 / len(risks.value)))
-    if not np.isfinite(bias):
+    if not np.isfinite(risks.spread).all():
         return (NO_INTERVAL,)
-    if bias == 0.0:
-        return ()
     if bias >= value:
-        return (f"Sampling noise alone adds about {bias:.3g} to this number: that explains all of it.",)
-    return (f"Sampling noise alone adds about {bias:.3g} to this number; without it {value - bias:.3g} is left.",)
+        return (f"Sampling noise alone adds about {number(bias)} to this number: that explains all of it.",)
+    return (
+        f"Sampling noise alone adds about {number(bias)} to this number; without it {number(value - bias)} is left.",
+    )

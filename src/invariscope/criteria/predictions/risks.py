@@ -19,8 +19,9 @@ from invariscope.criteria.predictions.environment_means import (
 from invariscope.errors import InputError
 from invariscope.models.outputs import HARD_LABELS, are_hard, checked_predictions, order_of_columns, refuse_labels
 from invariscope.results import Estimate, Label
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
+from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, target_of_columns
 
 CLIP = 1e-12  # smallest probability whose logarithm is taken: log-loss of a row is at most 27.6 nats
@@ -71,7 +72,22 @@ def grouped_predictions(predictions: Any, y: Any, env: Any, weight: Any) -> Envi
     """Rows with predictions as their columns; labels and masked values are refused as such, not as a column of X."""
     if not isinstance(predictions, Environments):
         refuse_labels(predictions)
+        _refuse_missing(matrix_of(predictions)[0], env)
     return Environments.of(predictions, y, env, weight)
+
+
+def _refuse_missing(values: Array, env: Any) -> None:
+    """Predictions are no column of the user's: what is missing was not predicted."""
+    missing = ~np.isfinite(values).all(axis=1)
+    if not missing.any():
+        return
+    rows = Environments(np.zeros((len(values), 1)), None, env)
+    counts = np.add.reduceat(rows.grouped(missing, "predictions"), rows.offsets[:-1], dtype=np.intp)
+    worst = int(np.argmax(counts / rows.sizes))
+    raise InputError(
+        f"predictions: {counts.sum()} rows have missing or infinite values ({rows.labels[worst]}: {counts[worst]} of "
+        f"{rows.sizes[worst]}); predict those rows too, or drop them"
+    )
 
 
 def predictions_for(data: Environments, target: Target) -> Floats:
@@ -90,7 +106,8 @@ def predictions_for(data: Environments, target: Target) -> Floats:
 def loss_name(loss: str, target: Target) -> str:
     """Resolve "auto" (squared error for numbers, log-loss for classes) and refuse losses that do not fit."""
     allowed = LOSSES_OF_TASK[target.task]
-    name = allowed[0] if loss == "auto" else loss if loss in UNITS else None
+    known = isinstance(loss, str) and loss in ("auto", *UNITS)
+    name = None if not known else allowed[0] if loss == "auto" else loss
     if name is None:
         raise InputError(f'loss "{loss}" is unknown: use "auto", "squared", "absolute", "log_loss" or "zero_one"')
     if name not in allowed:

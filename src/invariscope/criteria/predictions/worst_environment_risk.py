@@ -12,11 +12,13 @@ from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
 from invariscope.rows.environments import Environments
+from invariscope.rows.settings import NOT_DRAWN, intervals_wanted
+from invariscope.wording import listed, quoted
 
 
 def _from_material(material: Material, options: AuditOptions) -> EnvironmentResult:
     predictions = have(material.predictions)
-    return worst_environment_risk(predictions.rows, task=material.task, loss=predictions.loss)
+    return worst_environment_risk(predictions.rows, task=material.task, loss=predictions.loss, n_boot=options.n_boot)
 
 
 @criterion(
@@ -28,7 +30,15 @@ def _from_material(material: Material, options: AuditOptions) -> EnvironmentResu
     call=_from_material,
 )
 def worst_environment_risk(
-    predictions: Any, y: Any = None, env: Any = None, *, task: str = "auto", loss: str = "auto", weight: Any = None
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    task: str = "auto",
+    loss: str = "auto",
+    n_boot: int = 999,
+    seed: int = 0,
+    weight: Any = None,
 ) -> EnvironmentResult:
     """How bad does it get in the environment where these predictions do worst?
 
@@ -36,7 +46,7 @@ def worst_environment_risk(
 
     Parameters
     ----------
-    predictions, y, env, task, loss, weight : as of :func:`~invariscope.risk_variance`
+    predictions, y, env, task, loss, n_boot, seed, weight : as of :func:`~invariscope.risk_variance`
 
     Returns
     -------
@@ -57,11 +67,12 @@ def worst_environment_risk(
     >>> round(result.value, 4), result.worst, result.unit
     (0.5697, 'b', 'log-loss (nats)')
     """
+    wanted = intervals_wanted(n_boot, seed)
     risks = environment_risks(predictions, y, env, task, loss, weight)
     means, worst = risks.means, risks.worst
     lower_ends, _ = means.ends(TAIL / len(risks.data))
     _, high = means.ends()
-    return EnvironmentResult(
+    result = EnvironmentResult(
         value=float(means.value[worst]),
         # every loss is 0 or more; one environment without an interval leaves the maximum without one (NaN spreads)
         interval=(float(np.maximum(lower_ends.max(), 0.0)), float(high.max())),
@@ -70,6 +81,7 @@ def worst_environment_risk(
         unit=risks.unit,
         notes=_rival_notes(risks.data, means, worst) + risks.notes,
     )
+    return result if wanted else result.without_intervals(NOT_DRAWN)
 
 
 def _rival_notes(data: Environments, risks: EnvironmentMeans, worst: int) -> tuple[str, ...]:
@@ -78,8 +90,8 @@ def _rival_notes(data: Environments, risks: EnvironmentMeans, worst: int) -> tup
         return (NO_INTERVAL,)
     noise = np.sqrt(risks.spread**2 + risks.spread[worst] ** 2)
     close = risks.value + 2.0 * noise >= risks.value[worst]
-    rivals = [str(label) for k, label in enumerate(data.labels) if close[k] and k != worst]
+    rivals = [quoted(label) for k, label in enumerate(data.labels) if close[k] and k != worst]
     if not rivals:
         return ()
-    names = ", ".join(rivals[:5]) + (f" and {len(rivals) - 5} more" if len(rivals) > 5 else "")
-    return (f"Which environment is worst is not certain: {names} cannot be told from it.",)
+    shown = listed([*rivals[:5], *([f"{len(rivals) - 5} more"] if len(rivals) > 5 else [])])
+    return (f"Which environment is worst is not certain: {shown} cannot be told from {quoted(data.labels[worst])}.",)

@@ -19,10 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope.criteria.regret.shared_head import SharedHead
-from invariscope.heads.linear_algebra import spectrum
+from invariscope.heads.linear_algebra import WIDE, solved, spectrum
+from invariscope.heads.wide import without_free_constant
 from invariscope.rows.arrays import Floats
 
 MISSED = 0.05  # how often an interval may miss
+FEWEST_BEYOND = 5  # draws that a quantile can be read off
+TAIL = 0.02  # of the draws: those that show how the law goes on beyond the last of them
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     environments, size = fit.gradient.shape
     per_row = 1.0 / fit.rows
     in_sample = np.maximum((fit.losses[:, 0] - fit.losses[:, 1]) * per_row, 1e-300)
+    if not draws:
+        return Draws(np.empty((0, environments)), np.empty((0, environments))), in_sample
     difference = fit.shared.theta - fit.own.theta
     slope = np.einsum("epq,eq,e->ep", fit.hessian, difference, per_row)  # H_e (w* − w_e) / n_e, ∇ of the excess in w*
 
@@ -66,8 +71,6 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     rest = unit[:, :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     # a larger own loss lowers the environment's weight in the shared head: H⁻¹ a_e g_e per unit of relative change
     reweigh = np.einsum("pq,e,eq->ep", fit.inverse, fit.weights, fit.gradient)
-    # the noise level itself is estimated, from as many rows as are left when the own head is fitted (F, not χ²)
-    spare = np.maximum(fit.rows - fit.rank, 1.0)
 
     own_loss = np.where(fit.usable, fit.losses[:, 1] * per_row, 1.0)
     common = fit.own_share
@@ -86,7 +89,7 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
         shift = shared[:, None] - own  # ξ = δw* − δw_e, and ½ ξᵀ H_e ξ / n_e:
         curved = np.einsum("bep,epq->beq", shift, fit.hessian, optimize=True)
         raw = 0.5 * np.einsum("beq,beq->be", curved, shift) * per_row
-        quadratic[rows] = raw * spare / rng.chisquare(spare, raw.shape) - fit.noise_excess
+        quadratic[rows] = raw * fit.spare_rows / rng.chisquare(fit.spare_rows, raw.shape) - fit.noise_excess
         # Bℓ / n_e: what follows from the gradients, and the rest
         losses = np.einsum("ber,ekr->bek", noise, along) * per_row[:, None]
         losses += np.einsum("bej,ekj->bek", rng.standard_normal((*raw.shape, 2)), rest) * per_row[:, None]
@@ -104,11 +107,12 @@ def invert(draws: Draws, scale: float, observed: float, tail: float = MISSED / 2
     """
     if not len(draws.linear):
         return math.nan, math.nan
+    from scipy.optimize import brentq  # here: keeps `import invariscope` light
+
     unit = draws.linear / np.sqrt(scale)
 
     def quantile(tau: float, level: float) -> float:
-        values = tau**2 + tau * unit + draws.quadratic
-        return float(np.quantile(values, level))
+        return _quantile(tau**2 + tau * unit + draws.quadratic, level)
 
     def solve(level: float) -> float:
         """The τ² at which the given quantile of T(τ) is what was observed."""
@@ -118,15 +122,24 @@ def invert(draws: Draws, scale: float, observed: float, tail: float = MISSED / 2
         low, high = 0.0, np.sqrt(max(observed - at_zero, scale))
         while quantile(high, level) < observed:
             low, high = high, 2 * high
-        for _ in range(40):
-            middle = (low + high) / 2
-            if quantile(middle, level) < observed:
-                low = middle
-            else:
-                high = middle
-        return float(high**2)
+        tau = brentq(lambda tau: quantile(tau, level) - observed, low, high, xtol=1e-12 * high, rtol=1e-12)
+        return float(tau**2)
 
     return solve(1.0 - tail), solve(tail)
+
+
+def _quantile(values: Floats, level: float) -> float:
+    """The value that a further draw exceeds with probability 1 − ``level``.
+
+    Where fewer than ``FEWEST_BEYOND`` draws would lie beyond it, the tail goes on as that of an exponential law does,
+    with the mean of what the last draws exceed the ``TAIL`` by. (That of a normal law is shorter: ends are then wide.)
+    """
+    beyond = (1.0 - level) * (len(values) + 1)
+    if beyond >= FEWEST_BEYOND:
+        return float(np.quantile(values, level, method="weibull"))
+    last = min(max(round(TAIL * len(values)), FEWEST_BEYOND), len(values) - 1)
+    start, *rest = np.sort(np.partition(values, -last - 1)[-last - 1 :])
+    return float(start + np.mean(np.subtract(rest, start)) * np.log(last / beyond))
 
 
 def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[float, Floats]:
@@ -138,15 +151,20 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
     misfit, H_e the Hessians, H = Σ a_e H_e. The projection is what fitting the shared head does to the gradients. J_e
     may differ between environments: other noise and other P(Z) are allowed under the null. Returns S and its draws.
 
-    An environment whose own head makes no error shows no noise to judge its gradient by: it pulls at the shared head,
-    but is left out of both sums. Where that leaves none, S is NaN and nothing is drawn.
+    An environment whose own head makes no error shows no noise to judge its gradient by, and is left out of both sums:
+    see :func:`~invariscope.criteria.regret.shared_head.fit_for_test`. Where that leaves none, or one that is compared
+    with itself, S is NaN and nothing is drawn.
     """
-    if not fit.usable.any():
+    if np.count_nonzero(fit.usable) < (1 if fit.squared else 2):
         return math.nan, np.empty(0)
     # residuals at the shared head hold its misfit, too: counted as noise, it would hide what is being tested
     # (classes that an own head has split, perhaps by chance: all of it is noise, for all that is known)
     share = np.where(fit.usable | fit.squared, fit.own_share, 1.0)
-    part = spectrum(share[:, None, None] * fit.outer)
+    covariance = share[:, None, None] * fit.outer
+    if not draws and covariance.shape[-1] >= WIDE:  # gᵀ J⁺ g alone
+        along = solved(without_free_constant(covariance, fit.scores), fit.gradient)
+        return float(np.sum((fit.gradient * along)[fit.usable])), np.empty(0)
+    part = spectrum(covariance)
     whiten = part.inverse_root()  # S is a sum of squares in whitened gradients
     statistic = float(np.sum(np.einsum("epr,ep->er", whiten, fit.gradient)[fit.usable] ** 2))
     root = part.root()
@@ -156,10 +174,14 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
     back = np.einsum("epr,epq,qs->ers", whiten, fit.shared.hessian, fit.inverse, optimize=True)
     null = np.empty(draws)
     live = (part.values > 0).astype(np.float64)
+    spare = fit.spare_rows[fit.usable]
     batch = max(1, int(2e7 // (environments * size)))
     for start in range(0, draws, batch):
         noise = rng.standard_normal((min(batch, draws - start), environments, size)) * live
         total = np.einsum("bkr,kpr->bp", noise, pull, optimize=True)  # Σ_k a_k s_k
         response = (noise - np.einsum("ers,bs->ber", back, total, optimize=True))[:, fit.usable]
-        null[start : start + batch] = np.einsum("ber,ber->b", response, response)
+        lengths = np.einsum("ber,ber->be", response, response)
+        if fit.squared:  # the noise level that S is divided by is estimated, from the rows that are left (F, not χ²)
+            lengths *= spare / rng.chisquare(spare, lengths.shape)
+        null[start : start + batch] = lengths.sum(axis=1)
     return statistic, null

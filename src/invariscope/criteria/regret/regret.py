@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.material import AuditOptions, Material, have
+from invariscope import wording
+from invariscope.criteria.material import AuditOptions, Material, fewer_columns, have
 from invariscope.criteria.registry import criterion
-from invariscope.criteria.regret.inference import Draws, draw_excess, invert, score_test
-from invariscope.criteria.regret.shared_head import SharedHead, fit_shared_head
+from invariscope.criteria.regret.inference import MISSED, Draws, draw_excess, invert, score_test
+from invariscope.criteria.regret.shared_head import SharedHead, fit_for_test, fit_shared_head
 from invariscope.errors import InputError
 from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss
-from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of
+from invariscope.heads.wide import rank_of
 from invariscope.results import Estimate, RegretResult
 from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.blocks import one_blas_thread
@@ -122,7 +123,7 @@ def _measured(data: Environments, target: Target, folds: int, n_boot: int, seed:
     # the interval of the largest regret looks further into the tail, the more environments there are
     count = min(max(n_boot, 200 * len(data)), MOST_DRAWS) if n_boot else 0
     draws, scale = draw_excess(fit, count, interval_rng)
-    statistic, null = score_test(fit, n_boot, test_rng)
+    statistic, null = score_test(fit_for_test(data, target, fit), n_boot, test_rng)
     per_environment, worst, worst_interval = _estimates(data, value, excess, own_risk, draws, scale)
     mean, mean_interval = _mean_over_environments(value, fit, draws, scale)
     reported = loss_of(target).reported
@@ -158,13 +159,14 @@ def refuse_too_few_rows(data: Environments, target: Target) -> None:
         also = f" (too few also: {others})" if others else ""
         first = f"{data.name(data.labels[short[0]])} has {data.rows[short[0]]:.0f} rows{also}"
         some_left = len(data) - len(short) >= 2
-        remedy = "Drop it, merge it with another, or use fewer columns."
-        if len(data) == 2:  # nothing could be compared without it
-            remedy = "Add rows to it, or use fewer columns."
+        # of two, nothing could be compared without it
+        choices = ["Drop it", "merge it with another"] if len(data) > 2 else ["Add rows to it"]
+        remedy = f"{wording.alternatives([*choices, 'use fewer columns'] if data.X.shape[1] > 1 else choices)}."
         if len(short) == len(data):
-            remedy = "Use fewer columns: choose some, or audit a model whose representation has fewer."
+            remedy = fewer_columns(data)
+        columns = wording.count(data.X.shape[1], "column")
         raise InputError(
-            f"{first}, but a head of its own on {data.X.shape[1]:,} columns needs at least {needed:,}. {remedy}",
+            f"{first}, but a head of its own on {columns} needs at least {needed:,}. {remedy}",
             environments=[data.labels[k] for k in short] if some_left else (),
         )
 
@@ -177,8 +179,7 @@ def _estimates(
     The largest regret is above each environment's lower end; having looked at E of them, lower ends are taken at level
     α / 2E. It is below the largest upper end, for which no adjustment is needed.
     """
-    count = len(draws.linear)
-    strict = min(0.025, max(0.025 / len(data), 5 / (count + 1)))
+    count, strict = len(draws.linear), MISSED / 2 / len(data)
     ends_known = np.isfinite(value) & bool(count)
     per_environment = {
         label: Estimate(float(one), (float(one), float(one)) if count else (math.nan, math.nan))
@@ -214,7 +215,7 @@ def _mean_over_environments(
 
 def _explained(data: Environments, target: Target, fit: SharedHead, folds: int) -> float:
     """Share of the loss of the best constant that the shared head removes on rows it has not seen."""
-    heads = fit_shared(data, target, fit.weights, fit.shared.theta[0], folds=folds, tolerance=1e-6)
+    heads = fit_shared(data, target, fit.weights, fit.shared.theta[0], folds=folds, tolerance=1e-6, near=fit.inverse)
     lost = float(held_out_loss(data, target, heads.theta).sum())
     return 1.0 - lost / _constant_loss(data, target, pooled=True)
 
@@ -284,8 +285,9 @@ def _notes_on_heads_without_error(data: Environments, target: Target, fit: Share
 
     why = "makes no error" if target.task == "regression" else "separates the classes perfectly"
     if not (fit.usable | fit.boundless).all():
-        names = named(~(fit.usable | fit.boundless))
-        notes.append(f"No regret for {names}: its own head {why} there, so there is no loss to compare with.")
+        which = ~(fit.usable | fit.boundless)
+        own = f"its own head {why} there" if which.sum() == 1 else f"own heads {why.replace('s ', ' ', 1)} there"
+        notes.append(f"No regret for {named(which)}: {own}, so there is no loss to compare with.")
     if fit.boundless.any():
         notes.append(
             f"The regret of {named(fit.boundless)} is infinite: its own head makes no error there and the shared head "
@@ -293,14 +295,18 @@ def _notes_on_heads_without_error(data: Environments, target: Target, fit: Share
         )
     if not fit.usable.any():
         notes.append("No p-value: no own head makes an error, so there is no noise to compare differences with.")
+    elif not fit.squared and np.count_nonzero(fit.usable) == 1:
+        notes.append(
+            f"No p-value: only the head of {named(fit.usable)} makes errors, and there is no other to compare."
+        )
     elif not fit.usable.all():
         notes.append(f"The score test judges the others: there is no noise to judge {named(~fit.usable)} by.")
     lost = (fit.shared_risk <= 0) & (fit.usable | bool(target.classes))  # numbers without noise lose nothing, truly
     if lost.any():
         weights = data.blocks.width * max(1, len(target.classes) - 1)
         notes.append(
-            f"No loss of the shared head, and so no regret, for {named(lost)}: it cannot be told with so few rows "
-            f"(down to {data.rows[lost].min():,.0f}) for the {weights:,} weights of a head."
+            f"No loss of the shared head, and so no regret, for {named(lost)}: noise in the heads may have added "
+            f"all of it ({data.rows[lost].min():,.0f} rows and more, {weights:,} weights in a head)."
         )
     return notes
 
@@ -310,10 +316,10 @@ def _notes(data: Environments, target: Target, fit: SharedHead) -> tuple[str, ..
     if not (fit.own.converged and fit.shared.converged):
         notes.append("A head was still moving after 100 Newton steps: losses and regrets may be slightly too large.")
     free = fit.own.theta.shape[1] - (data.blocks.width if len(target.classes) > 2 else 0)
-    pooled = spectrum(np.einsum("epq->pq", fit.shared.hessian))
-    missing = free - int(pooled.rank)
+    missing = free - rank_of(np.einsum("epq->pq", fit.shared.hessian), fit.scores)
     if missing > 0:
-        constant = [name for name, scale in zip(data.columns, np.ptp(data.X, axis=0), strict=True) if scale == 0]
+        counted = data.X if data.weight is None else data.X[data.weight > 0]
+        constant = [name for name, scale in zip(data.columns, np.ptp(counted, axis=0), strict=True) if scale == 0]
         named = f" ({', '.join(constant[:5])}{', ...' if len(constant) > 5 else ''})" if constant else ""
         notes.append(
             f"{missing} parameters of the head are redundant: columns that are constant{named}, follow from others (as "

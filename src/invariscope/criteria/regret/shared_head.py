@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from invariscope.heads.fit import Heads, capped, fit_own, fit_shared, least_loss
-from invariscope.heads.linear_algebra import Spectrum, spectrum
-from invariscope.heads.losses import loss_of, score_rows
+from invariscope.heads.losses import Loss, loss_of, score_rows
+from invariscope.heads.wide import Inverted, inverted
 from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
@@ -37,6 +37,7 @@ class SharedHead:
 
     rows: Floats
     squared: bool
+    scores: int
     weights: Floats
     own: Heads
     shared: Heads
@@ -64,6 +65,11 @@ class SharedHead:
     def divisor(self) -> Floats:
         """R_e(w_e*) to divide by; 1 where an own head makes no error, and what comes of it is not used."""
         return np.where(self.usable, self.own_risk, 1.0)
+
+    @cached_property
+    def spare_rows(self) -> Floats:
+        """Rows left when an own head is fitted, which tell the noise: what is divided by it has F's law, not χ²'s."""
+        return np.maximum(self.rows - self.rank, 1.0)
 
     @cached_property
     def noise_excess(self) -> Floats:
@@ -109,8 +115,9 @@ class SharedHead:
         """
         of_own = self.own_share[:, None, None] * self.centred_outer
         # Cov(w*) + H_e⁻¹ J°_e H_e⁻¹ − a_e (H⁻¹ J°_e H_e⁻¹ + its transpose), J°_e = own_share · J_e
-        own = self.own_inverse @ of_own @ self.own_inverse
-        both = self.weights[:, None, None] * (self.inverse @ of_own @ self.own_inverse)
+        through = of_own @ self.own_inverse
+        own = self.own_inverse @ through
+        both = self.weights[:, None, None] * (self.inverse @ through)
         return np.asarray(self.covariance + own - both - np.swapaxes(both, -1, -2))
 
 
@@ -118,27 +125,46 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
     """Fit own heads and the shared head, then collect their noise in one more pass over the rows."""
     own = fit_own(data, target)
     risk = own.loss / data.rows
-    usable = risk > least_loss(target)
+    least = least_loss(data, target)
+    usable = risk > least
     # an environment whose own head makes no error would take over the shared head: it gets the weight of the next best
     weights = 1.0 / (data.rows * np.where(usable, risk, risk[usable].min() if usable.any() else 1.0))
+    fit = _fit_shared_by(data, target, own, usable, weights)
+    return replace(fit, boundless=_boundless(target, usable, fit.shared.loss / data.rows, least))
+
+
+def fit_for_test(data: Environments, target: Target, fit: SharedHead) -> SharedHead:
+    """The shared head that the score test looks from: that of all, but for environments whose classes are split.
+
+    To be split by chance, classes must lie apart further than they do: such rows pull a head outwards every time, and
+    the others, judged from there, would seem to differ. Numbers without noise are right about the head they share.
+    """
+    if fit.squared or fit.usable.all() or not fit.usable.any():
+        return fit
+    return _fit_shared_by(data, target, fit.own, fit.usable, np.where(fit.usable, fit.weights, 0.0))
+
+
+def _fit_shared_by(data: Environments, target: Target, own: Heads, usable: Booleans, weights: Floats) -> SharedHead:
+    """The shared head under these weights of the environments, and its noise."""
     shared = fit_shared(data, target, weights)
     # class heads: an over-fitted own head has too little curvature, the shared head too much where they differ
     hessian = (own.hessian + shared.hessian) / 2
-    midway, at_shared = spectrum(hessian), spectrum(shared.hessian)
-    own_factor = spectrum(own.hessian).inverse_root()
-    factor = spectrum(np.einsum("e,epq->pq", weights, shared.hessian)).inverse_root()
-    sums = _collect(data, target, own, shared, own_factor, factor, weights)
+    scores = loss_of(target).n_scores
+    midway, at_shared, at_own = (inverted(each, scores) for each in (hessian, shared.hessian, own.hessian))
+    together = inverted(np.einsum("e,epq->pq", weights, shared.hessian)[None], scores)
+    sums = _collect(data, target, own, shared, at_own, together, weights)
     return SharedHead(
         rows=data.rows,
         squared=target.task == "regression",
+        scores=scores,
         weights=weights,
         own=own,
         shared=shared,
         hessian=hessian,
         rank=midway.rank,
-        own_inverse=midway.inverse(),
-        shared_inverse=at_shared.inverse(),
-        inverse=factor @ factor.T,
+        own_inverse=midway.inverse,
+        shared_inverse=at_shared.inverse,
+        inverse=together.inverse[0],
         outer=_steadied(sums["outer"], shared.hessian, at_shared, sums["length_squares"], data.rows),
         gradient=sums["gradient"],
         losses=sums["losses"],
@@ -147,11 +173,11 @@ def fit_shared_head(data: Environments, target: Target) -> SharedHead:
         own_optimism=sums["own_optimism"],
         own_share=_share(sums["residual_squares"]),
         usable=usable,
-        boundless=_boundless(target, usable, shared.loss / data.rows),
+        boundless=np.zeros(len(usable), dtype=np.bool_),
     )
 
 
-def _boundless(target: Target, usable: Booleans, shared_risk: Floats) -> Booleans:
+def _boundless(target: Target, usable: Booleans, shared_risk: Floats, least: Floats) -> Booleans:
     """Who loses something under the shared head and nothing under its own: only for numbers, and without any noise.
 
     Classes may be split without error by chance; numbers are not fitted exactly by chance with rows to spare. And noise
@@ -159,7 +185,7 @@ def _boundless(target: Target, usable: Booleans, shared_risk: Floats) -> Boolean
     """
     if target.task != "regression" or usable.any():
         return np.zeros(len(usable), dtype=np.bool_)
-    return np.asarray(shared_risk > CLEARLY * least_loss(target))
+    return np.asarray(shared_risk > CLEARLY * least)
 
 
 def _share(residual_squares: Floats) -> Floats:
@@ -168,19 +194,17 @@ def _share(residual_squares: Floats) -> Floats:
     return np.asarray(np.minimum(1.0, np.divide(of_own, of_shared, out=np.ones(len(of_own)), where=of_shared > 0)))
 
 
-def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Floats, rows: Floats) -> Floats:
+def _steadied(outer: Floats, hessian: Floats, part: Inverted, length_squares: Floats, rows: Floats) -> Floats:
     """J_e drawn towards a multiple of H_e as far as its own noise warrants (Ledoit and Wolf's shrinkage, H_e-whitened).
 
     For a well-specified head with constant noise J_e is proportional to H_e; a raw J_e of few rows is correlated with
     the gradient it is to judge (class heads reject twice as often as they should with 24 parameters and 200 rows).
     As rows grow the weight of H_e goes to 0 unless it is right. A column without curvature has no noise either.
     """
-    outer = outer * ((part.scale > 0)[:, :, None] & (part.scale > 0)[:, None, :])
-    factor = part.inverse_root()
-    whitened = np.swapaxes(factor, -1, -2) @ outer @ factor  # W = H_e^{−½} J_e H_e^{−½}
-    size = np.sum(whitened**2, axis=(-1, -2))
+    outer = outer * (part.live[:, :, None] & part.live[:, None, :])
+    trace, size = part.whitened(outer)  # of W = H_e^{−½} J_e H_e^{−½}
     # φ: J_e ≈ φ H_e; where classes are split so well that no curvature is left, there is nothing to draw it towards
-    dispersion = np.trace(whitened, axis1=-2, axis2=-1) / np.maximum(part.rank, 1)
+    dispersion = trace / np.maximum(part.rank, 1)
     distance = size - part.rank * dispersion**2  # ‖W − φ I‖²
     # its noise is Σ_i ‖w_i w_iᵀ‖² − ‖W‖² / n_e, the sum being taken at the own heads, where it is free of their misfit
     share = np.clip((length_squares - size / rows) / np.where(distance > 0, distance, np.inf), 0.0, 1.0)
@@ -188,7 +212,7 @@ def _steadied(outer: Floats, hessian: Floats, part: Spectrum, length_squares: Fl
 
 
 def _collect(
-    data: Environments, target: Target, own: Heads, shared: Heads, own_factor: Floats, factor: Floats, weights: Floats
+    data: Environments, target: Target, own: Heads, shared: Heads, at_own: Inverted, together: Inverted, weights: Floats
 ) -> Sums:
     """The sums of :class:`SharedHead` that need both heads, in one pass over the rows."""
     loss = loss_of(target)
@@ -199,9 +223,10 @@ def _collect(
     def collect(environment: int, rows: slice) -> Sums:
         sums = {name: np.zeros(shape) for name, shape in shapes.items()}
         heads = np.concatenate([both.theta[environment].reshape(loss.n_scores, -1) for both in (shared, own)])
-        pull = np.sqrt(weights[environment]) * factor  # pull pullᵀ = a_e H⁻¹: a row's leverage on the shared head
-        own_mean = np.count_nonzero(own_factor[environment].any(axis=0)) / data.rows[environment]
-        pull_mean = float(np.sum((shared.hessian[environment] @ pull) * pull)) / data.rows[environment]
+        # a_e H⁻¹: a row's leverage on the shared head
+        weight_here, rows_here = weights[environment], data.rows[environment]
+        own_mean = at_own.rank[environment] / rows_here
+        pull_mean = weight_here * float(np.sum(shared.hessian[environment] * together.inverse[0])) / rows_here
         many = target.task == "regression" and own_mean < UNNOTICED
         scratch = np.empty((min(BLOCK_ROWS, rows.stop - rows.start), size))
         for block, design in data.blocks.designs(rows):
@@ -213,13 +238,14 @@ def _collect(
             own_squares = np.einsum("ij,ij->i", own_residual, own_residual)
             if many:  # what single rows weigh in the fits is past noticing: the mean does
                 leverage, length = np.full(1, own_mean), own_squares * own_mean
-            else:  # leverages only correct other numbers, by a few per cent: single precision halves the dearest step
-                single = design.astype(np.float32)
-                leverage, length = loss.leverage(own_factor[environment], single, own_scores, own_residual)
+            else:
+                leverage, length = _leverage(loss, at_own, environment, design, own_scores, own_residual)
             # residual × leave-one-out residual: r² / (1 − h), and ‖H_e^{−½} g°‖² / (1 − h)
             length /= 1.0 - capped(leverage)
             own_squares /= 1.0 - capped(leverage)
-            leverage = np.full(1, pull_mean) if many else loss.leverage(pull, single, scores, residual)[0]
+            leverage = np.full(1, pull_mean)
+            if not many:
+                leverage = _leverage(loss, together, 0, design, scores, residual, weight_here)[0]
             correction = 1.0 / np.sqrt(1.0 - capped(leverage))  # HC2
             counted, weight = values, np.ones(1)
             if data.weight is not None:
@@ -240,3 +266,20 @@ def _collect(
         return sums
 
     return sum_by_environment(collect, data.offsets)
+
+
+def _leverage(
+    loss: Loss,
+    part: Inverted,
+    which: int,
+    design: Floats,
+    scores: Floats,
+    residual: Floats,
+    scale: float = 1.0,
+) -> tuple[Floats, Floats]:
+    """Leverage and length of every row's gradient under one of the inverses, times a number."""
+    if part.factor is None:
+        return loss.leverage_by_inverse(scale * part.inverse[which], design, scores, residual)
+    # leverages only correct other numbers, by a few per cent: single precision halves the dearest step
+    factor = np.sqrt(scale) * part.factor[which]
+    return loss.leverage(factor, design.astype(np.float32), scores, residual)

@@ -12,6 +12,7 @@ from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of
 from invariscope.models.outputs import checked_predictions
 from invariscope.rows.arrays import Booleans, Floats, Integers
+from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 from invariscope.wording import count, listed, names
@@ -142,6 +143,7 @@ def given_predictions(data: Environments, target: Target, predictions: Floats) -
         target_name=data.target_name,
     )
     if target.task == "regression":
+        refuse_out_of_range(max(1.0, float(np.abs(values).max())), "predictions")  # near 0 they may well be
         residual = (target.values - values)[:, None]
     else:
         residual = np.eye(len(target.classes))[target.values.astype(np.intp)] - values

@@ -36,6 +36,7 @@ from invariscope.wording import listed, names
 FEWEST_ROWS = 20  # effective rows below which a weighted mean has no standard error to speak of
 ROWS_PER_FOLD = 10  # with fewer, too little is left to fit on
 APART = 0.5  # of the spreads of two environments together: a distance of their means worth naming
+NOISELESS = "No interval and no p-value: the outcome models make no error, so there is no noise to judge gaps by."
 NO_NOISE = 1e-10  # of the target's spread: a standard error below it is rounding error
 LARGEST_SPREAD = 0.5  # of anything between 0 and 1: a larger standard error says that nothing is known
 DRAWN_AT_ONCE = 2e7  # numbers
@@ -177,8 +178,10 @@ def _folds(data: Environments, target: Target, folds: int) -> tuple[Integers, in
     if sizes.min() < ROWS_PER_FOLD * folds:
         fold[counted] = 0
         least = data.labels[int(sizes.argmin())]
-        note = f"{data.name(least)} has {sizes.min()} rows, too few to hold some out: models saw the rows they judge."
-        return fold, 1, (note[0].upper() + note[1:],)
+        few = int(np.count_nonzero(sizes < ROWS_PER_FOLD * folds))
+        who = f"{data.name(least)} has {sizes.min()} rows,"
+        who = who[0].upper() + who[1:] if few == 1 else f"{few} environments have rows (down to {sizes.min()})"
+        return fold, 1, (f"{who} too few to hold some out: models saw the rows they judge.",)
     # rows of the same z but another outcome are different rows
     fold[counted] = folds_by_content(rows.X, rows.offsets, folds, tie=target.values[counted])
     return fold, folds, ()
@@ -210,7 +213,11 @@ def _result(
     largest, draws = _draw(gaps, noise, compared, n_boot, rng)
     squares, bias = (float(np.sum(part[compared] ** 2)) / max(int(compared.sum()), 1) for part in (gaps.gap, gaps.se))
     value, interval = math.nan, (math.nan, math.nan)
-    if compared.any():
+    noiseless = bool(compared.any()) and bool((gaps.se[compared] <= rounding).all())
+    if noiseless:  # rounding would be judged by rounding
+        value, n_boot, largest = squares / variance if squares > rounding**2 else 0.0, 0, largest[:0]
+        notes = (*notes, NOISELESS)
+    elif compared.any():
         value = (squares - bias) / variance
         unit = Draws(draws.linear / variance, (draws.quadratic - bias) / variance)
         low, high = invert(unit, max(squares / variance, 1e-300), value)
@@ -221,7 +228,7 @@ def _result(
         return np.where(refused, np.nan, picked)
 
     pairs, se, observed = of_moving(gaps.gap), of_moving(gaps.se), of_moving(normal)
-    reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se
+    reach = stdtrit(of_moving(freedom), 1.0 - MISSED / 2) * se if n_boot else np.full(se.shape, np.nan)
     exceeded = len(largest) - np.searchsorted(np.sort(largest), observed - 1e-12 * np.maximum(observed, 1.0))
     by_chance = (1.0 + exceeded) / (1.0 + len(largest))
     statistic = float(normal[compared].max()) if compared.any() else math.nan
@@ -234,7 +241,7 @@ def _result(
         pairs=pairs,
         se=se,
         pair_intervals=np.stack([pairs - reach, pairs + reach], axis=2),
-        pair_pvalues=np.where(diagonal, 1.0, np.where(refused | (n_boot == 0), np.nan, by_chance)),
+        pair_pvalues=np.where(refused | (n_boot == 0), np.nan, np.where(diagonal, 1.0, by_chance)),
         by_class=np.where(refused[:, :, None], np.nan, gaps.gap) if several else None,
         moving_class=_moving_classes(target, moving, compared) if several else None,
         overlap=fitted.overlap,
@@ -244,7 +251,7 @@ def _result(
         outcome=outcome.description,
         ratio=fitted.description,
         notes=(
-            *([] if n_boot else [NOT_DRAWN]),
+            *([] if n_boot or noiseless else [NOT_DRAWN]),
             *data.notes,
             *notes,
             *_notes(data, far_off, compared),

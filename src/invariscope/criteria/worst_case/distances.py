@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope.rows.arrays import Booleans, Floats, Integers
+from invariscope.rows.resampling import whole
 
 #: Rows of one half of one class in one environment: beyond, transport takes long (in one dimension it is a sort).
 MOST_ROWS = 150
@@ -55,8 +56,10 @@ def distances(
     """
     count = int(env.max()) + 1
     weight = np.ones(len(Z)) if weight is None else weight
-    there = weight > 0
-    Z, groups, env, weight = Z[there], groups[there], env[there], weight[there]
+    counts = whole(weight)  # copies of a row may fall into both halves, as they would if they had been given
+    index = np.flatnonzero(weight > 0) if counts is None else np.repeat(np.arange(len(Z)), counts)
+    Z, groups, env = Z[index], groups[index], env[index]
+    weight = weight[index] if counts is None else np.ones(len(index))
     seen = np.ascontiguousarray(Z @ _basis(weights_of_head))
     pairs = np.zeros((count, count))
     if count > MOST_ENVIRONMENTS:
@@ -71,14 +74,18 @@ def distances(
     return Distances(np.array(apart), pairs)
 
 
-def bins_of(y: Floats) -> Integers:
-    """A number as one of five groups of about equal size, so that rows can be compared with rows alike.
+def bins_of(y: Floats, weight: Floats | None = None) -> Integers:
+    """A number as one of five groups of about equal weight, so that rows can be compared with rows alike.
+
+    A value goes where the middle of its rows lies among all of them; equal values stay together.
 
     >>> bins_of(np.arange(10.0)).tolist()
     [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     """
-    edges = np.quantile(y, np.linspace(0, 1, BINS + 1)[1:-1])
-    return np.searchsorted(np.unique(edges), y, side="right").astype(np.intp)
+    values, place = np.unique(y, return_inverse=True)
+    mass = np.bincount(place, weight, len(values))
+    middle = (np.cumsum(mass) - mass / 2) / mass.sum()
+    return np.asarray(np.minimum(BINS * middle, BINS - 1).astype(np.intp)[place])
 
 
 def _basis(weights: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights
 from invariscope.rows.labels import numbers_or_labels
 from invariscope.rows.not_tables import refuse_no_table
-from invariscope.rows.settings import several
+from invariscope.rows.settings import several, switch
 from invariscope.rows.tables import array_of, matrix_of, vector_of
 from invariscope.rows.targets import Target, target_in
 
 LOSSES = ("log_loss", "hinge", "zero_one", "squared")
+FURTHEST = 1e15  # of a radius, in units or of Z: a network in single precision still has its square
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,15 @@ class Rows:
         """Classes or numbers, by the rule of :func:`~invariscope.rows.targets.target_of`."""
         return target_in(self.column, self.labels, task, outputs=outputs, classes=classes, name=self.name)
 
+    def counted(self, target: Target) -> tuple[Rows, Target]:
+        """The rows that count, and their target: neither grids nor searches look at rows of weight 0."""
+        if self.weight is None or self.weight.all():
+            return self, target
+        there = self.weight > 0
+        env = None if self.env is None else self.env[there]
+        rows = replace(self, Z=self.Z[there], column=self.column[there], weight=self.weight[there], env=env)
+        return rows, replace(target, values=target.values[there])
+
 
 def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
     """Rows, target, weights and environments; with ``grouped``, environment after environment."""
@@ -58,11 +68,11 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
     matrix, columns, shape = _matrix(Z)
     if len(column) != len(matrix):
         raise InputError(f"Z has {len(matrix)} rows but y has {len(column)}: give one value per row")
-    odd = notes_on_lost_digits(column[:, None], [f'Target "{name}"']) if labels is None and column.ndim == 1 else ()
+    counts, of_numbers = None if weight is None else checked_weights(weight, len(matrix)), labels is None
+    odd = notes_on_lost_digits(column[:, None], [f'Target "{name}"'], counts) if of_numbers and column.ndim == 1 else ()
     if env is None:
         _refuse_missing(matrix, columns)
-        counts = None if weight is None else checked_weights(weight, len(matrix))
-        odd = (*odd, *notes_on_lost_digits(matrix, [f'Column "{column_name}"' for column_name in columns]))
+        odd = (*odd, *notes_on_lost_digits(matrix, [f'Column "{column_name}"' for column_name in columns], counts))
         return Rows(matrix.reshape(shape), column, labels, counts, name=name, notes=odd)
     data = Environments(matrix, None, env, weight)
     refuse_out_of_range(float(np.abs(matrix).max()), "Z")
@@ -78,7 +88,8 @@ def rows_of(Z: Any, y: Any, env: Any, weight: Any, *, grouped: bool) -> Rows:
 def _column(y: Any) -> tuple[Array, tuple[Any, ...] | None, str]:
     """The target as numbers, (n,) or (n, q), or as codes into labels; and its name."""
     refuse_no_table(y, "y", table=False)
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+    shape = tuple(getattr(y, "shape", None) or array_of(y, "y", table=False).shape)
+    if len(shape) == 2 and shape[1] > 1:
         values = matrix_of(y)[0].astype(np.float64, copy=False)
         if not np.isfinite(values).all():
             raise InputError("y has missing or infinite values: drop those rows or fill them in")
@@ -89,6 +100,7 @@ def _column(y: Any) -> tuple[Array, tuple[Any, ...] | None, str]:
 
 def _matrix(Z: Any) -> tuple[Array, tuple[str, ...], tuple[int, ...]]:
     """Rows as (n, d), names of their columns, and the shape they had."""
+    refuse_no_table(Z, "Z", table=True)
     shape = np.shape(Z) if getattr(Z, "ndim", 2) > 2 else ()
     if 0 not in shape:
         matrix, columns = matrix_of(array_of(Z, "Z", table=True).reshape(shape[0], -1) if shape else Z)
@@ -139,16 +151,18 @@ def radii_of(radii: Any, relative: bool, unit: float, apart: Floats | None = Non
     By default 50 from 0 to 1.5 × unit, or to a little beyond the furthest environment if that is further (but not
     beyond 3 × unit); 0 alone where there is no unit.
     """
-    usable = np.isfinite(unit) and unit > 0
+    usable, relative = np.isfinite(unit) and unit > 0, switch(relative, "relative")
     if radii is None:
         furthest = max([1.5 * unit, *(1.1 * apart[np.isfinite(apart)] if apart is not None else [])])
         return np.linspace(0.0, min(furthest, 3.0 * unit), 50) if usable else np.zeros(1)
     try:
         values = np.atleast_1d(np.array(radii, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"radii must be numbers of at least 0: {error}") from error
-    if values.ndim != 1 or not len(values) or not np.all(np.isfinite(values) & (values >= 0)):
-        raise InputError("radii must be one or more finite distances of at least 0")
+    furthest = FURTHEST if relative or not usable else FURTHEST * max(unit, 1.0)
+    given = values.ndim == 1 and len(values) and np.asarray(radii).dtype.kind in "iufO"
+    if not given or not np.all((values >= 0) & (values < furthest)):
+        raise InputError(f"radii must be one or more finite distances of at least 0 and below {furthest:.0e}")
     if relative and not usable:
         raise InputError(f"the unit of distance is {unit:g}, so relative radii mean nothing: give radii in units of Z")
     return values * unit if relative else values

@@ -22,10 +22,11 @@ from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
 from invariscope.results import WorstCaseResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread, out_of_range
+from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.resampling import generator
 from invariscope.rows.settings import NOT_DRAWN, number_of_draws
 from invariscope.rows.targets import Target
+from invariscope.wording import percent
 
 CLASS_LOSSES: dict[str, Callable[..., Curve]] = {"log_loss": log_loss, "hinge": hinge, "zero_one": zero_one}
 UNBOUNDED = "The loss is not bounded: its worst case grows without end, so compare radii of a plausible size only."
@@ -117,12 +118,13 @@ def worst_case(
     rng = generator(seed)
     n_boot = number_of_draws(n_boot)
     head = of_torch_layer(head) or head
-    if not callable(head) and not isinstance(head, LinearHead):
+    if isinstance(head, type) or not (callable(head) or isinstance(head, LinearHead)):
         raise InputError("head must be an invariscope.LinearHead or a torch module: make one with LinearHead(W, b)")
     names, task = losses_of(loss, task)
     rows = rows_of(Z, y, env, weight, grouped=isinstance(head, LinearHead))
     if not isinstance(head, LinearHead):
         target = rows.target(task, torch_heads().outputs_of(head, rows.Z), classes)
+        rows, target = rows.counted(target)
         result = _searched(head, rows, target, losses_for(names, target), radii, relative, n_boot, seed)
         return replace(result, notes=(*result.notes, *rows.notes))
     if rows.Z.ndim != 2:
@@ -133,22 +135,12 @@ def worst_case(
         raise InputError(
             f"the head has {head.n_features} weights but Z has {rows.Z.shape[1]} columns: give those it was fitted on"
         )
-    _refuse_extreme(head)
-    target = rows.target(task, head.n_outputs, classes)
+    head.refuse_extreme()
+    rows, target = rows.counted(rows.target(task, head.n_outputs, classes))
     with one_blas_thread():
         result = _solved(head, rows, target, losses_for(names, target), radii, relative, n_boot, rng)
     sorted_by_us = [] if classes is not None else order_note(target.classes)
     return replace(result, notes=(*result.notes, *rows.notes, *sorted_by_us))
-
-
-def _refuse_extreme(head: LinearHead) -> None:
-    """Weights of 1e200, say, have squares that are infinite, and a worst case that is no number."""
-    largest = max(float(np.abs(head.weight).max()), float(np.abs(head.bias).max()))
-    if largest > 1 and out_of_range(largest):
-        raise InputError(
-            f"the head has weights of the order of {largest:.0e}, too far from 1 to compute with: give weight and bias "
-            "in the units of Z and y"
-        )
 
 
 def _solved(
@@ -193,7 +185,8 @@ def _apart(head: LinearHead, rows: Rows, target: Target, rng: np.random.Generato
     """How far the environments are apart; nothing where there are none, or the target is a vector."""
     if rows.env is None or len(rows.environments) < 2 or target.values.ndim > 1:
         return Distances(np.empty(0), np.empty((0, 0)))
-    groups = bins_of(target.values) if target.task == "regression" else target.values.astype(np.intp)
+    numbers = target.task == "regression"
+    groups = bins_of(target.values, rows.weight) if numbers else target.values.astype(np.intp)
     (own,) = rng.spawn(1)  # so that the band does not depend on whether environments are given
     return distances(np.asarray(rows.Z, np.float64), groups, rows.env, head.weight, own, rows.weight)
 
@@ -227,7 +220,9 @@ def _result(
         notes.append(NOT_DRAWN)
     apart = float(np.max((curve.upper - curve.lower) / np.maximum(curve.loss, 1e-3)))
     if apart > LOOSE and SEARCHED not in notes:
-        notes.append(f"The certified bounds are up to {apart:.0%} apart: the worst case is known to that accuracy.")
+        notes.append(
+            f"The certified bounds are up to {percent(apart)} apart: the worst case is known to that accuracy."
+        )
     return WorstCaseResult(
         value=float(curve.loss[-1]),
         of=name,

@@ -97,7 +97,12 @@ def worst_case_in_inputs(
     names, task = losses_of(loss, task)
     every = rows_of(X, y, None, None, grouped=False)
     known = model.classes if classes is None else classes
-    target = every.target(agreed_task(task, model.task), torch_heads().outputs_of(model.network, every.Z), known)
+    try:
+        outputs = torch_heads().outputs_of(model.network, every.Z)
+    except RuntimeError:
+        model.represent(np.asarray(X)[:2])  # which says in words what rows the network reads
+        raise
+    target = every.target(agreed_task(task, model.task), outputs, known)
     chosen = np.sort(generator(seed).permutation(len(every.Z))[:rows])
     inputs, values = every.Z[chosen], target.values[chosen]
     curve = worst_case(model.network, inputs, values, loss=losses_for(names, target), n_boot=n_boot, seed=seed)
