@@ -191,6 +191,9 @@ def test_files_of_another_kind_are_refused(data: Data, tmp_path: Path) -> None:
         (lambda about, arrays: about["network"].update(precision="float8"), "precision is 'float8'"),
         (lambda about, arrays: about["classes"].update(dtype="V8"), "labels of type V8"),
         (lambda about, arrays: about["classes"].update(values=["x", "y"]), "3 outputs for 2 classes"),
+        (lambda about, arrays: about["network"].update(dropout="text"), "could not convert string to float: 'text'"),
+        (lambda about, arrays: about["network"].update(dropout={}), "TypeError: float"),
+        (lambda about, arrays: about["fitted"].update(n_iter_=float("inf")), "OverflowError: cannot convert float inf"),
         (lambda about, arrays: arrays.pop("centre_"), "KeyError: 'centre_'"),
         (lambda about, arrays: arrays.update(scale_=np.ones(2)), "scale_ has shape"),
         (lambda about, arrays: arrays.pop("weights/head.bias"), "weights do not fit the network"),
@@ -206,6 +209,14 @@ def test_forged_files_are_refused(change: Any, words: str, data: Data, tmp_path:
     save_file(arrays, path, metadata={"format": FORMAT, "estimator": json.dumps(about)})
     with pytest.raises(InputError, match=words):
         load_model(path)
+
+
+def test_a_description_nested_without_end_is_refused(tmp_path: Path) -> None:
+    save_file({"a": np.zeros(3)}, tmp_path / "a.safetensors", metadata={"format": FORMAT, "estimator": "[" * 100_000})
+    with pytest.raises(
+        InputError, match=r"damaged, or from another version \(RecursionError: .*store the fitted model"
+    ):
+        load_model(tmp_path / "a.safetensors")
 
 
 def test_what_json_cannot_hold_is_refused_before_a_file_appears(data: Data, tmp_path: Path) -> None:

@@ -192,8 +192,8 @@ def test_settings_that_are_large_but_mean_something_are_taken(seed: int) -> None
             lambda X, y: (X, y + 1j),
             "^Complex data not supported: y holds complex numbers. Give their real part, y.real, or their size, abs",
         ),
-        (lambda X, y: (np.ma.masked_less(X, 0), y), r"^X has \d+ masked values: fill them in or drop those rows$"),
-        (lambda X, y: (X, np.ma.masked_less(y, 0)), r"^y has \d+ masked values: fill them in or drop those rows$"),
+        (lambda X, y: (np.ma.masked_less(X, 0), y), r"^X: \d+ values are masked; fill them, or drop those rows"),
+        (lambda X, y: (X, np.ma.masked_less(y, 0)), r"^y: \d+ values are masked; fill them, or drop those rows"),
         (
             lambda X, y: (np.where(X[3, 1] == X, np.nan, X), y),
             r"^Input X contains NaN \(x1 1\): fill in what is missing, ",
@@ -227,5 +227,5 @@ def test_rows_that_cannot_be_trained_on_are_named(change: Any, sentence: str, se
 def test_what_a_mask_hides_is_not_predicted_from(seed: int) -> None:
     X, y, env = worlds(seed)
     model = iv.InvariantRegressor("vrex", steps=2).fit(np.ma.array(X), y, env=env)  # nothing is masked
-    with pytest.raises(InputError, match=r"^X has \d+ masked values"):
+    with pytest.raises(InputError, match=r"^X: \d+ values are masked"):
         model.predict(np.ma.masked_less(X, 0))

@@ -35,7 +35,7 @@ def test_what_is_left_out_is_not_trained_on_but_judged(rows: iv.datasets.Dataset
 @pytest.mark.parametrize(
     ("leave_out", "sentence"),
     [
-        (["Rom"], r'there is no site "Rom" \(leave_out=\): there are Bern, Oslo, Rome'),
+        (["Rom"], r'there is no site "Rom" \(leave_out=\): there are "Bern", "Oslo", "Rome"'),
         (["Bern", "Oslo", "Rome"], "leave_out= names every site: there would be nothing to train on; leave out fewer"),
         (["Bern", "Oslo"], 'objective="vrex" compares environments, but leave_out= leaves only one: .*objective="erm"'),
     ],

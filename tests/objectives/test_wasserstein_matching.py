@@ -217,5 +217,8 @@ def test_input_that_does_not_fit_is_named() -> None:
         wasserstein_matching_penalty(None, None, features)
     with pytest.raises(InputError, match="entropy 0 with 50 iterations"):
         wasserstein_matching_penalty(None, None, features, conditional=False, entropy=0)
+    with pytest.raises(InputError, match=r"entropy 0\.1 with 0 iterations"):
+        wasserstein_matching_penalty(None, None, features, conditional=False, iterations=0)
+    assert float(wasserstein_matching_penalty(None, None, features, conditional=False, iterations=1)) == 0.0
     with pytest.raises(InputError, match="1 environment"):
         wasserstein_matching_penalty(None, None, features[:1], conditional=False)

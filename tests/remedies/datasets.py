@@ -156,7 +156,7 @@ CASES = [
     Case(
         "must be different positive numbers", lambda: sem(environments=(1.0, 1.0)), lambda: sem(environments=(1.0, 2.0))
     ),
-    Case("at least 1 column is needed", lambda: dial(d=0), lambda: dial(d=1)),
+    Case("d is 0: give a whole number", lambda: dial(d=0), lambda: dial(d=1)),
     Case(
         "give a number of at least 0",
         lambda: iv.datasets.nonlinear_sem("POU", hidden_scale=-1.0),

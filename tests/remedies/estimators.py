@@ -166,7 +166,7 @@ def from_table(objective: str = "vrex", leave_out: tuple[str, ...] = (), columns
 CASES = [
     # --- rows ---
     Case("give X.toarray()", lambda: fit(sparse.csr_matrix(X)), lambda: fit(sparse.csr_matrix(X).toarray())),
-    Case("fill them in", lambda: fit(HOLES), lambda: fit(HOLES.filled(0.0))),
+    Case("fill them", lambda: fit(HOLES), lambda: fit(HOLES.filled(0.0))),
     Case(
         "or drop those rows",
         lambda: fit(y=np.ma.masked_less(Y, -1)),
@@ -180,8 +180,9 @@ CASES = [
     Case(
         "y holds text: use InvariantClassifier", lambda: fit(y=["no", "yes"] * 12), lambda: classes(["no", "yes"] * 12)
     ),
+    Case("y has missing or infinite values", lambda: fit(y=[*Y[:23], None]), lambda: fit(y=[*Y[:23], 0.0])),
     Case("or turn it into numbers", lambda: fit(y=[*Y[:23], "1"]), lambda: fit(y=[*Y[:23], float("1")])),
-    Case("y holds a dict", lambda: fit(y=DICTS), lambda: fit(y=[each["y"] for each in DICTS])),
+    Case("y is a list of dicts", lambda: fit(y=DICTS), lambda: fit(y=[each["y"] for each in DICTS])),
     Case(
         "turn it into numbers (days, say)",
         lambda: fit(y=DAYS),

@@ -66,6 +66,11 @@ def of_classes(targets: list[Tensor]) -> Tensor:
 
 
 CASES = [
+    Case(
+        "environments have 2, 3 columns",
+        lambda: penalties.log_densities_of([np.eye(9)[:, :2], np.eye(9)[:, :3]]),
+        lambda: penalties.log_densities_of([np.eye(9)[:, :2], np.eye(9)[:, 1:3]]),
+    ),
     # --- which objective, and its hyper-parameters ---
     Case('Did you mean "vrex"?', lambda: objective_of("vrexx"), lambda: objective_of("vrex")),
     Case("an objective is a name or", lambda: objective_of(3), lambda: objective_of("irm")),

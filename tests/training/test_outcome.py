@@ -14,7 +14,7 @@ from torch import nn
 
 from invariscope.errors import InputError
 from invariscope.models.torch_networks import Halves, linear, mlp
-from invariscope.objectives import MMD, VREx
+from invariscope.objectives import ERM, MMD, VREx
 from invariscope.training import Rows, Schedule, Settings, train, train_replicates
 from invariscope.training.outcome import Standing, constant_risk, notes_on, refuse_diverged
 from tests.training.conftest import built, made_rows
@@ -114,14 +114,146 @@ def test_a_training_that_hardly_moved_says_so_and_the_advice_helps(rate: float, 
     assert train(network, rows, "erm", settings=replace(SIXTY, learning_rate=0.01, steps=600)).notes == ()
 
 
-def test_more_steps_are_advised_where_the_rate_is_the_usual_one() -> None:
+def test_a_start_from_large_weights_is_told_and_the_advice_helps() -> None:
     rows, network = made_rows(0), linear(3, 1)
     with torch.no_grad():
         network.represent.weight.fill_(-1000.0)
     stuck = train(network, rows, "erm", settings=Settings(steps=50, learning_rate=0.01))
-    assert stuck.notes[0].endswith("Train for more steps, 1,000 say.")
-    assert train(network, rows, "erm", settings=Settings(steps=49, learning_rate=0.01)).notes == ()  # as asked for
-    assert train(network, rows, "erm", settings=Settings(steps=1000, learning_rate=1.0)).notes == ()
+    assert stuck.notes[0].startswith("Training hardly moved: in 50 steps the loss went from 3.5")
+    advice = "Start from smaller weights (up to 1e+03 now); train for more steps, 1,000 say."
+    assert stuck.notes[0].endswith(advice)
+    (note,) = train(network, rows, "erm", settings=Settings(steps=49, learning_rate=0.01)).notes
+    assert note.startswith("The network is worse than a constant: its loss is 3.5")
+    assert note.endswith(f"e+06, where the best constant has {constant_risk(rows):.4g}. {advice}")
+    assert train(built(0), rows, "erm", settings=Settings(steps=1000, learning_rate=0.01)).notes == ()
+
+
+def test_more_steps_are_advised_where_all_else_is_usual() -> None:
+    rows, network = made_rows(0), linear(3, 1)
+    with torch.no_grad():
+        network.represent.weight.fill_(-2.9)
+    for steps, proposed in ((60, 1000), (1000, 10_000)):
+        slow = Settings(steps=steps, learning_rate=0.01, optimiser="sgd", weight_decay=0.0)
+        end = Standing({"w": torch.ones(1)}, 20 * constant_risk(rows), 1.0, 0, 0)
+        start = Standing({"w": torch.zeros(1)}, 20 * constant_risk(rows), 1.0, 0, 0)
+        loop: Any = SimpleNamespace(program=SimpleNamespace(objective=ERM()), step=steps, settings=slow)
+        assert notes_on(start, end, rows, loop)[0].endswith(f"Train for more steps, {proposed:,} say.")
+    few = train(network, rows, "erm", settings=Settings(steps=60, learning_rate=0.01))
+    assert few.notes[0].endswith(" Train for more steps, 1,000 say.")
+    assert train(network, rows, "erm", settings=Settings(steps=1000, learning_rate=0.01)).notes == ()
+
+
+def noisy(scale: Any = 1.0, times: float = 1.0, plus: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Three columns that explain nine tenths of a number, in any units."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X @ [1, -1, 0.5] + 0.5 * rng.normal(size=600)
+    return X * scale, times * y + plus, np.repeat([0, 1], 300)
+
+
+def standardised(values: np.ndarray) -> np.ndarray:
+    return (values - values.mean(axis=0)) / values.std(axis=0)
+
+
+@pytest.mark.parametrize("task", ["regression", "binary"])
+@pytest.mark.parametrize(
+    ("scale", "settings", "says"),
+    [
+        (1e3, Settings(steps=100, learning_rate=5e-4), "spread 9.7e+02 to 1e+03)"),
+        (1e4, Settings(steps=100, learning_rate=0.01), "spread 9.7e+03 to 1e+04)"),
+        (1e-3, Settings(steps=1000, learning_rate=0.01), "spread 0.00097 to 0.001)"),
+        (1e-6, Settings(steps=200, learning_rate=0.01), "spread 9.7e-07 to 1e-06)"),
+        ([1e-6, 1e-6, 1e-5], Settings(steps=200, learning_rate=0.01), "spread 9.7e-07 to 1e-05)"),
+    ],
+)
+def test_columns_in_unusual_units_are_told_and_the_advice_helps(
+    scale: Any, settings: Settings, says: str, task: str
+) -> None:
+    X, y, env = noisy(scale)
+    y = y if task == "regression" else (y > 0).astype(int)
+    rows = Rows.of(X, y, env, task=task)
+    torch.manual_seed(0)
+    hopeless = train(linear(3, 1), rows, "erm", settings=settings)
+    (note,) = hopeless.notes
+    assert note.startswith(
+        ("The network is worse than a constant: its loss is ", "Next to nothing was learnt: the loss")
+    )
+    assert note.startswith("The network is") == (Standing.of(hopeless.network, rows).risk > 10 * constant_risk(rows))
+    advice = note.partition(". Standardise X (means up to ")[2]
+    assert says in advice
+    assert ("raise the learning rate (0.0005 now), to 0.01 say" in advice) == (settings.learning_rate < 0.01)
+    assert ("train for more steps, 1,000 say" in advice) == (settings.steps < 1000)
+    rows = Rows.of(standardised(X), y, env, task=task)
+    trained = train(linear(3, 1), rows, "erm", settings=Settings(steps=1000, learning_rate=0.01))
+    assert trained.notes == ()
+    assert Standing.of(trained.network, rows).risk < (0.15 if task == "regression" else 0.5) * constant_risk(rows)
+
+
+@pytest.mark.parametrize(
+    ("times", "plus", "begins", "says"),
+    [
+        (1e3, 0.0, "Next to nothing was learnt: ", "Standardise y (means up to 2.2e+02 from 0, spread 1.5e+03)."),
+        (1.0, 1e3, "The network is worse than a constant: ", "Standardise y (means up to 1e+03 from 0, spread 1.5)."),
+    ],
+)
+def test_a_target_in_unusual_units_is_told_and_the_advice_helps(
+    times: float, plus: float, begins: str, says: str
+) -> None:
+    X, y, env = noisy(times=times, plus=plus)
+    usual = Settings(steps=1000, learning_rate=0.01)
+    torch.manual_seed(0)
+    (note,) = train(linear(3, 1), Rows.of(X, y, env, task="regression"), "erm", settings=usual).notes
+    assert note.startswith(begins)
+    assert note.endswith(f". {says}")  # a thousand steps more would not do
+    rows = Rows.of(X, standardised(y), env, task="regression")
+    trained = train(linear(3, 1), rows, "erm", settings=usual)
+    assert trained.notes == ()
+    assert Standing.of(trained.network, rows).risk < 0.15
+
+
+def test_columns_that_say_nothing_need_no_advice_in_any_units() -> None:
+    X, _, env = noisy(1e-3)
+    noise = np.random.default_rng(1).normal(size=600)
+    few = Settings(steps=100, learning_rate=0.01)
+    assert train(linear(3, 1), Rows.of(X, noise, env, task="regression"), "erm", settings=few).notes == ()
+    # sixty columns of noise fit some of seventy rows, but explain nothing
+    rng = np.random.default_rng(2)
+    wide = Rows.of(1e-3 * rng.normal(size=(70, 60)), rng.normal(size=70), np.repeat([0, 1], 35), task="regression")
+    assert train(linear(60, 1), wide, "erm", settings=few).notes == ()
+
+
+@pytest.mark.parametrize(("gain", "told"), [(0.085, True), (0.095, False), (-1.0, True), (-8.9, True)])
+def test_a_tenth_of_what_least_squares_explain_is_next_to_nothing(gain: float, told: bool) -> None:
+    """They explain nine tenths here, in any units of X and y."""
+    for times in (1e-3, 1.0, 1e6):
+        rows = Rows.of(*noisy(1e-3, times), task="regression")
+        constant = constant_risk(rows)
+        start = Standing({"w": torch.zeros(1)}, 20 * constant, 1.0, 0, 0)
+        end = Standing({"w": torch.ones(1)}, (1 - gain) * constant, constant**0.5, 0, 0)
+        loop: Any = SimpleNamespace(program=SimpleNamespace(objective=ERM()), step=60, settings=SIXTY)
+        notes = notes_on(start, end, rows, loop)
+        assert [note.partition(":")[0] for note in notes] == ["Next to nothing was learnt"] * told
+
+
+def test_under_a_penalty_units_are_told_where_they_are_unusual() -> None:
+    few = Settings(steps=100, learning_rate=0.01)
+    (note,) = train(linear(3, 1), Rows.of(*noisy(1e-3), task="regression"), "vrex", settings=few).notes
+    assert note.startswith("Next to nothing was learnt: ")
+    usual = Settings(steps=1000, learning_rate=0.01)
+    X, y, env = noisy(1e-3)
+    trained = train(linear(3, 1), Rows.of(standardised(X), y, env, task="regression"), "vrex", settings=usual)
+    assert trained.notes == ()
+
+
+def test_what_is_no_model_among_many_is_told_of_one() -> None:
+    rows = Rows.of(*noisy(1e3), task="regression")
+    settings = Settings(steps=100, learning_rate=5e-4)
+    many = train_replicates(lambda: linear(3, 1), rows, "erm", seeds=range(2), settings=settings)
+    assert many.diverged.tolist() == [True, True]
+    for seed in range(2):
+        torch.manual_seed(seed)
+        (note,) = train(linear(3, 1), rows, "erm", settings=settings, seed=seed).notes
+        assert note.startswith("The network is worse than a constant: ")
 
 
 def test_a_start_that_is_best_already_needs_no_advice() -> None:

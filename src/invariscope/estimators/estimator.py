@@ -25,7 +25,7 @@ from invariscope.models.splits import Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.labels import unique_labels
-from invariscope.rows.settings import whole_number
+from invariscope.rows.settings import switch, whole_number
 from invariscope.rows.tables import plain
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             schedule=Schedule(wait=self.wait, ramp=self.ramp),
             patience=self.patience,
         )
-        self.centre_, self.scale_ = _centre_and_scale(X, self.standardise)
+        self.centre_, self.scale_ = _centre_and_scale(X, switch(self.standardise, "standardise"))
         rows = Rows.of(self._standardised(X), targets, codes, task=self._task, outputs=outputs, dtype=dtype)
         rows, held_out = replace(rows, labels=labels or rows.labels).halved(self.held_out, seed)
         trained = train(

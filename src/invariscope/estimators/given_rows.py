@@ -16,7 +16,8 @@ from invariscope.reading.named_table import some
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.blocks import refuse_out_of_range
 from invariscope.rows.digits import notes_on_lost_digits
-from invariscope.rows.tables import matrix_of, vector_of
+from invariscope.rows.not_tables import refuse_masked, refuse_no_table
+from invariscope.rows.tables import array_of, matrix_of, vector_of
 
 #: What scikit-learn refuses without saying what to do, by some of its words, and what to do.
 REMEDIES = {
@@ -39,9 +40,9 @@ def refuse_unreadable(X: Any, y: Any = None, numeric: bool = False) -> None:
     for name, values in (("X", X), ("y", y)):
         if issparse(values):
             raise InputError(f"{name} is a sparse matrix, and rows are trained on as they are: give {name}.toarray()")
-        if np.ma.is_masked(values):
-            hidden = int(np.ma.getmaskarray(values).sum())
-            raise InputError(f"{name} has {hidden} masked values: fill them in or drop those rows")
+        if values is not None:
+            refuse_no_table(values, name, table=name == "X")
+        refuse_masked(values, name)
     if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "") in "mM":
         _, names = matrix_of(X)  # which names the column that holds text or dates
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
@@ -52,24 +53,32 @@ def refuse_unreadable(X: Any, y: Any = None, numeric: bool = False) -> None:
 
 
 def _refuse_unless_numbers(y: Any) -> None:
-    kind = np.asarray(y).dtype.kind
+    kind = array_of(y, "y", table=False).dtype.kind
     if kind in "mM":
         raise InputError("y holds dates or durations: turn it into numbers (days, say)")
-    if kind == "c":
+    if kind in "cV":
         vector_of(y, "y")  # which says what to give instead
     values = np.asarray(y, dtype=object).ravel() if kind in "OUST" else ()
     others = (value for value in values if not isinstance(value, Number) and value is not None and value is not pd.NA)
     for other in others:
         what = "text" if isinstance(other, str) else f"a {type(other).__name__}"
         raise InputError(f"y holds {what}: use InvariantClassifier for classes, or turn it into numbers")
+    if len(values) and not np.isfinite(vector_of(y, "y")[0].astype(np.float64)).all():
+        raise InputError("y has missing or infinite values: fill them in or drop those rows")
 
 
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
     """What scikit-learn asks of rows; a refusal is one line, and of missing values it names the columns."""
     try:
         return validate_data(estimator, X, dtype=(np.float64, np.float32), **options)
-    except ValueError as error:
+    except TypeError as error:
+        raise NotNumbersError(_with_remedy(str(error), X)) from error
+    except (ValueError, OverflowError) as error:
         raise InputError(_with_remedy(str(error), X)) from error
+
+
+class NotNumbersError(InputError, TypeError):
+    """What can be no number at all: a TypeError, as scikit-learn asks of its estimators."""
 
 
 def _with_remedy(message: str, X: Any) -> str:
@@ -81,7 +90,7 @@ def _with_remedy(message: str, X: Any) -> str:
     if said.startswith("Input X contains"):
         said = f"{lines[0].rstrip('.')}{_where(X)}"
     remedy = next((remedy for words, remedy in REMEDIES.items() if words in said), None)
-    return f"{said.rstrip('.')}: {remedy}" if remedy else said or message
+    return f"{(said or message).rstrip('.')}: {remedy or 'give a table of numbers, rows x columns'}"
 
 
 def _where(X: Any) -> str:

@@ -19,9 +19,9 @@ from invariscope.reading.dataset import Dataset
 from invariscope.reading.encoding import level_name
 from invariscope.reading.environment_labels import named_environments
 from invariscope.reading.named_table import some
-from invariscope.reading.options import PYTHON, Spelling
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
+from invariscope.rows.spelling import PYTHON, Spelling
 from invariscope.rows.targets import Target, label_array, refuse_unfit_for_own_heads, target_of
 
 if TYPE_CHECKING:

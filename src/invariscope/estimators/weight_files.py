@@ -76,7 +76,7 @@ def load(path: Path, expected: type[Fitted] | None = None, network: Any = None) 
         if expected is not None and not issubclass(kind, expected):
             raise InputError(f"{path} holds an {kind.__name__}: load it with {kind.__name__}.from_safetensors")
         model = _filled(kind, about, arrays)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         why = f"{type(error).__name__}: {error}"
@@ -117,6 +117,7 @@ def _plan(stored: dict[str, Any], classes: int) -> dict[str, Any]:
         raise ValueError(f"{plan['outputs']} outputs for {classes} classes")
     if "layers" not in plan:
         plan["hidden"] = tuple(int(width) for width in plan["hidden"])
+        plan["dropout"] = float(plan["dropout"])
     return plan
 
 

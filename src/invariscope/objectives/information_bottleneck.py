@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
+from invariscope.heads.torch_losses import refuse_no_tensors
 from invariscope.objectives.irm import irm_penalty
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
@@ -32,6 +33,7 @@ def bottleneck_penalty(
     >>> float(bottleneck_penalty(None, None, [torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.zeros(2, 2)]))
     0.5
     """
+    refuse_no_tensors("features", None if features == [] else features)
     for rows in features:
         if len(rows) < 2:
             raise InputError("an environment has fewer than two rows of features, so there is no variance: add rows")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import risks
+from invariscope.heads.torch_losses import refuse_no_tensors, risks
 from invariscope.models.torch_heads import FeatureHead
 from invariscope.rows.arrays import Floats
 from invariscope.rows.settings import is_real, shown
@@ -48,8 +48,7 @@ class Batch:
 
 def checked_features(features: Tensors, fewest_rows: int = 1) -> Tensors:
     """The features, if there are two environments of them, each (n_e, d) with the same d and enough rows."""
-    if features is None or isinstance(features, Tensor):
-        raise InputError("features must be a list of torch tensors, one for every environment")
+    refuse_no_tensors("features", features)
     if len(features) < 2:
         raise InputError(f"features of {len(features)} environment: give those of two or more, to compare them")
     for place, rows in enumerate(features):

@@ -9,7 +9,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import checked_task, column_losses, curvature, predicted, target_columns
+from invariscope.heads.torch_losses import (
+    checked_task,
+    column_losses,
+    curvature,
+    predicted,
+    refuse_no_tensors,
+    target_columns,
+)
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective
 
 NEWTON_STEPS = 25
@@ -53,6 +60,7 @@ def regret_penalty(
     1.0
     """
     task = checked_task(task, logits, targets)
+    refuse_no_tensors("features", features)
     if features is None or len(features) != len(logits):
         raise InputError("the regret is that of features: give as many environments of features as of logits")
     for values, scores in zip(features, logits, strict=True):

@@ -16,7 +16,8 @@ from invariscope.objectives.objective import Objective, Tensors
 from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import Units
 from invariscope.rows.arrays import Array, Floats, Integers
-from invariscope.rows.environments import Environments
+from invariscope.rows.environments import Environments, refuse_empty
+from invariscope.rows.tables import array_of, matrix_of
 from invariscope.rows.targets import Target
 
 DIRECTIONS = 128  # singular directions that wide rows are reduced to, as in table 14 of the DRIC paper
@@ -41,8 +42,23 @@ def log_densities_of(
     >>> near.shape, bool((near[:, 0] - near[:, 1]).mean() > 0)
     ((2000, 2), True)
     """
+    rows = _matrices(rows)
     found = density_ratio(_pooled(rows), _codes(rows), ratio=ratio, seed=seed, svd=svd)
     return (*_split(found.at_rows, rows), *(found.log_densities(_pooled([part])) for part in also))
+
+
+def _matrices(rows: Sequence[Any]) -> list[Array]:
+    """The rows of every environment, from whatever table or tensor, with the same columns; images are flattened."""
+    matrices = []
+    for part in rows:
+        array = array_of(part, "rows", table=True)
+        flat = array.reshape(len(array), -1) if array.ndim > 2 and array.size else part
+        matrices.append(matrix_of(flat)[0])
+        refuse_empty(matrices[-1])
+    widths = [matrix.shape[1] for matrix in matrices]
+    if len({*widths}) > 1:
+        raise InputError(f"environments have {', '.join(map(str, widths))} columns: give all the same columns")
+    return matrices
 
 
 def linear_scores(

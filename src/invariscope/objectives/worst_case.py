@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import InputError
-from invariscope.heads.torch_losses import checked_task, row_losses, target_columns, task_of_outputs
+from invariscope.heads.torch_losses import checked_task, refuse_no_tensors, row_losses, target_columns, task_of_outputs
 from invariscope.models.torch_heads import FeatureHead, feature_head
 from invariscope.objectives.objective import Batch, Named, Objective, Tensors, objective, objective_of
 from invariscope.objectives.worst_points import Search, squared_unit, worst_moves
@@ -57,6 +57,7 @@ def worst_case_penalty(
     >>> round(penalty.item(), 3)  # (√25 + 0.2 · 5)²
     36.0
     """
+    refuse_no_tensors("targets", targets)
     _check_features(targets, features)
     if task == "auto" and logits is None:
         raise InputError("neither logits nor a task are given: pass logits=, or task=")

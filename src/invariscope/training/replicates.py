@@ -20,7 +20,7 @@ from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Booleans, Floats
 from invariscope.rows.settings import real_number, whole_number
 from invariscope.training.loop import Loop, Settings
-from invariscope.training.outcome import DIVERGED, constant_risk
+from invariscope.training.outcome import constant_risk, worse_than_constant
 from invariscope.training.program import Program, Supply
 from invariscope.training.rows import Rows
 from invariscope.training.train import adversary_of, checked_width, prepared
@@ -144,16 +144,16 @@ def train_replicates(
         history=history,
         kept_step=np.where(held_out is None, loop.step, loop.best_step.numpy()),
         diverged=~np.isfinite(history["loss"][-1])
-        | ~(history["risk"][-1] <= DIVERGED * _constants(trained_on, supply)),
+        | worse_than_constant(history["risk"][-1], _constants(trained_on, supply)),
         parameters=parameters,
         _network=networks[0],
     )
 
 
 def _constants(rows: Rows, supply: Supply) -> Floats:
-    """The risk of the best constant for every model; infinite where the target does not vary, and nothing is worse."""
+    """The risk of the best constant for every model."""
     places = range(len(supply.seeds) if rows.stacked else 1)
-    each = np.array([constant_risk(rows.draw(place)) or np.inf for place in places])
+    each = np.array([constant_risk(rows.draw(place)) for place in places])
     return np.broadcast_to(each, len(supply.seeds))
 
 

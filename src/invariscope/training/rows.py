@@ -15,9 +15,10 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import target_columns
 from invariscope.objectives.objective import Tensors
 from invariscope.rows.arrays import Array, Integers
-from invariscope.rows.labels import numbers_or_labels, unique_labels
+from invariscope.rows.environments import refuse_empty
+from invariscope.rows.labels import numbers_or_labels, refuse_too_many_labels, unique_labels
 from invariscope.rows.settings import real_number
-from invariscope.rows.tables import column_of_labels, matrix_of, plain, vector_of
+from invariscope.rows.tables import array_of, column_of_labels, matrix_of, vector_of
 from invariscope.rows.targets import target_in
 
 HELD_OUT = 2**31  # keeps the choice of held-out rows apart from the order of batches
@@ -61,16 +62,21 @@ class Rows:
         >>> rows.labels, rows.classes, [tensor.tolist() for tensor in rows.targets]
         (('a', 'b'), ('no', 'yes'), [[0.0, 1.0], [1.0, 0.0]])
         """
-        values, (column, _) = np.asarray(plain(X)), vector_of(y, "y")
-        if values.dtype.kind not in "iufb":
+        values, (column, _) = array_of(X, "X", table=True), vector_of(y, "y")
+        if values.dtype.kind not in "iufb" or values.ndim == 0:
             values = matrix_of(X)[0]  # which names the column that holds something else
-        inputs = torch.tensor(values, dtype=dtype)  # a copy
+        if 0 in values.shape[1:]:
+            refuse_empty(values)
+        # a copy, first as numpy's own floats: torch reads no other order of bytes, no steps back and nothing longer
+        inputs = torch.tensor(np.ascontiguousarray(values, dtype=np.float64), dtype=dtype)
         if len(inputs) != len(column):
             raise InputError(f"X has {len(inputs)} rows, but y has {len(column)}: give one target per row")
         _refuse_unusable(inputs, column)
         # a number to predict takes one output, and may be constant
         known = 1 if task == "regression" else outputs
-        target = target_in(*numbers_or_labels(column, "y"), task, outputs=known, name="y")
+        numbers, names = numbers_or_labels(column, "y")
+        refuse_too_many_labels(names or (), len(column), "y")
+        target = target_in(numbers, names, task, outputs=known, name="y")
         labels, codes = _grouped(env, len(column))
         several = target.task == "multiclass" or (target.task == "binary" and (outputs == 2 or task == "multiclass"))
         task, count = ("multiclass", len(target.classes)) if several else (target.task, 1)
@@ -160,7 +166,7 @@ def taken(values: Tensors, where: Tensors, stacked: bool) -> Tensors:
 def _grouped(env: Any, rows: int) -> tuple[tuple[Hashable, ...], Integers]:
     if env is None:
         return ("all rows",), np.zeros(rows, np.intp)
-    values, name = column_of_labels(plain(env), "env")
+    values, name = column_of_labels(env, "env")
     if len(values) != rows:
         raise InputError(f"env has {len(values)} labels for {rows} rows: give one per row")
     return unique_labels(values, name or "env")

@@ -33,8 +33,8 @@ class Trained:
 
     ``history`` maps "step", "risk", "penalty", "loss" and, if rows were held out, "held_out" to arrays. The loss is
     what was minimised: risk + weight · penalty, divided by the weight where that is above 1. ``kept_step`` is the step
-    whose parameters the network has. ``notes`` say where training hardly moved or what it learnt collapsed, and what to
-    change.
+    whose parameters the network has. ``notes`` say where training hardly moved, where the network is worse than a
+    constant or learnt next to nothing, where what it learnt collapsed, and what to change.
     """
 
     network: Halves

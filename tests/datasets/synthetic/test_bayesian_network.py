@@ -97,7 +97,7 @@ def test_entries_agree_with_what_is_published():
     ("make", "options", "words"),
     [
         (bayesian_network, {"weights": "ones"}, '"identity" or "random"'),
-        (bayesian_network, {"dim": 0}, "at least 1 cause"),
+        (bayesian_network, {"dim": 0}, "give a whole number from 1"),
         (bayesian_network, {"component": 5}, "from 0 to 4"),
         (bayesian_network, {"component": -1}, "from 0 to 4"),
         (bayesian_network, {"environments": (1.0, 1.0)}, "different positive"),

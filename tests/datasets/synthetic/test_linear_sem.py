@@ -125,7 +125,7 @@ def test_entries_agree_with_what_is_published():
         ({"environments": (1.0, 1.0)}, "different positive"),
         ({"environments": (0.0, 1.0)}, "different positive"),
         ({"environments": (np.nan, 1.0)}, "different positive"),
-        ({"dim": 0}, "at least 1 cause"),
+        ({"dim": 0}, "give a whole number from 1"),
         ({"n": (10, 10)}, "each of 3 environments"),
         ({"n": 0}, "positive number of rows"),
         ({"n_test": -1}, "n_test must be a positive number"),

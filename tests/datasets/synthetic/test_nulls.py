@@ -36,7 +36,7 @@ def test_entries_load():
     ("make", "options", "words"),
     [
         (null_same_law, {"task": "ranking"}, '"regression", "binary" or "multiclass"'),
-        (null_same_law, {"d": 0}, "at least 1 column"),
+        (null_same_law, {"d": 0}, "give a whole number from 1"),
         (null_same_law, {"n": (1, 2)}, "each of 3 environments"),
         (null_shifted, {"environments": 2, "noise": (1.0, 2.0, 3.0)}, "each of the 2 environments"),
         (null_shifted, {"task": "binary", "noise": (1.0, 2.0, 3.0)}, "only regression has a noise scale"),

@@ -11,6 +11,7 @@ from invariscope.datasets.entry import Published
 from invariscope.datasets.images.images import Images, deal, pixel_names
 from invariscope.datasets.images.mnist import GrayImages, digits_entry, gray_images, mnist_entry
 from invariscope.errors import InputError
+from invariscope.wording import percent
 
 #: For each variant: the label is 1 below this digit, and the rates at which colour disagrees with the label.
 VARIANTS = {"influence": (4, (0.1, 0.15, 0.2, 0.25, 0.3)), "dric": (5, (0.1, 0.2, 0.9))}
@@ -141,8 +142,8 @@ def _colored(
         env=np.asarray(labels)[environment],
         columns=pixel_names(("red", "green"), height, width),
         description=f"{len(image):,} {gray.what} of {height} × {width} pixels, red or green. The label "
-        f"is 1 for classes 0 to {below - 1} (wrong in {noise:.0%} of the rows), and the colour agrees with it to a "
-        "degree that depends on the environment.",
+        f"is 1 for classes 0 to {below - 1} (wrong in {percent(noise)} of the rows), and the colour agrees with it to "
+        "a degree that depends on the environment.",
         source=f"{gray.source}; coloured here with seed {seed}",
         choices=_CHOICES,
         part=part,

@@ -88,7 +88,7 @@ def image_folder(
     if side < 1 or (limit is not None and limit < 1):
         raise InputError(f"side and limit count from 1: got {side} and {limit}")
     _require_pillow()
-    root = Path(root).expanduser()
+    root = _folder(root)
     there = _listed(root, limit)
     chosen_domains = _chosen("domain", domains, (one.domain for one in there))
     chosen_classes = _chosen("class", classes, (one.kind for one in there))
@@ -198,9 +198,17 @@ def _pacs_archive() -> Images:
 
 
 # --- the tree ---------------------------------------------------------------------------------------------------------
+def _folder(root: Any) -> Path:
+    try:
+        folder = Path(root).expanduser()
+        if folder.is_dir():
+            return folder
+    except (TypeError, ValueError, OSError, RuntimeError):  # no path at all, or one that no file system takes
+        folder = root
+    raise InputError(f"{folder} is not a folder: images are expected as {_EXPECTED}")
+
+
 def _listed(root: Path, limit: int | None) -> list[_Labelled]:
-    if not root.is_dir():
-        raise InputError(f"{root} is not a folder: images are expected as {_EXPECTED}")
     images = [
         _Labelled(domain.name, kind.name, path)
         for domain in _folders(root)

@@ -10,9 +10,9 @@ from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.synthetic.population import Population, linear_truth
 from invariscope.datasets.synthetic.synthetic import (
     INFLUENCE,
+    MOST_COLUMNS,
     Generator,
     Synthetic,
-    at_least_one,
     cause_and_effect_names,
     designed,
     different_scales,
@@ -20,6 +20,7 @@ from invariscope.datasets.synthetic.synthetic import (
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.settings import whole_number
 
 
 def bayesian_network(
@@ -70,9 +71,9 @@ def bayesian_network(
     >>> round(truth["causal_error"], 3), round(truth["noncausal_error"], 3), round(truth["V"], 2)
     (0.578, 0.578, -0.89)
     """
-    if weights not in ("identity", "random"):
+    if not isinstance(weights, str) or weights not in ("identity", "random"):
         raise InputError(f'weights "{weights}" is unknown: use "identity" or "random"')
-    at_least_one(dim, "dim", "cause")
+    whole_number(dim, "dim", 1, MOST_COLUMNS)
     if component is not None and not 0 <= component < dim:
         raise InputError(f"component is {component}: give a position from 0 to {dim - 1}, or None for all of y")
     scales = different_scales(environments)

@@ -11,9 +11,9 @@ from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.synthetic.population import Population, linear_truth
 from invariscope.datasets.synthetic.synthetic import (
     DRIC,
+    MOST_COLUMNS,
     Generator,
     Synthetic,
-    at_least_one,
     cause_and_effect_names,
     designed,
     different_scales,
@@ -22,6 +22,7 @@ from invariscope.datasets.synthetic.synthetic import (
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.settings import whole_number
 
 SETTINGS = ("POU", "PEU", "FOU", "FEU")
 #: Training and test rows of the paper, by their total.
@@ -174,7 +175,7 @@ def _paper_rows(total: int, n_test: int | Sequence[int], environments: int) -> t
 
 
 def _scale(hidden_scale: float | None, dim: int) -> float:
-    at_least_one(dim, "dim", "cause")
+    whole_number(dim, "dim", 1, MOST_COLUMNS)
     return not_negative(0.5 / dim if hidden_scale is None else hidden_scale, "hidden_scale")
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.datasets.entry import Entry
-from invariscope.datasets.synthetic.synthetic import Design, Generator, Synthetic, at_least_one, designed, drawn
+from invariscope.datasets.synthetic.synthetic import MOST_COLUMNS, Design, Generator, Synthetic, designed, drawn
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.settings import whole_number
 
 _SCORES_OF_TASK = {"regression": 1, "binary": 1, "classification": 1, "multiclass": 3}
 
@@ -31,7 +32,7 @@ def null_same_law(
     >>> data.X.shape, sorted(set(data.y.tolist()))
     ((150, 2), [0, 1])
     """
-    at_least_one(d, "d", "column")
+    whole_number(d, "d", 1, MOST_COLUMNS)
     design, (_, head_rng) = designed(range(environments), n, seed, further=2)
     means, roots = np.zeros((environments, d)), np.broadcast_to(np.eye(d), (environments, d, d))
     text = "The same law in every environment."
@@ -67,7 +68,7 @@ def null_shifted(
     scales = np.geomspace(0.5, 2.0, environments) if noise is None else np.asarray(noise, dtype=np.float64)
     if scales.shape != (environments,) or not np.all(scales > 0):
         raise InputError(f"noise needs one positive number for each of the {environments} environments: got {noise}")
-    at_least_one(d, "d", "column")
+    whole_number(d, "d", 1, MOST_COLUMNS)
     design, (law_rng, head_rng) = designed(range(environments), n, seed, further=2)
     means = shift / np.sqrt(d) * law_rng.standard_normal((environments, d))
     axes = np.linalg.qr(law_rng.standard_normal((environments, d, d)))[0]
@@ -93,7 +94,7 @@ class LinearTarget:
     @classmethod
     def random(cls, task: str, d: int, rng: Generator) -> LinearTarget:
         """A head of length 1 whatever d: if Z ~ N(0, I), half of the variance is explained, and no class is rare."""
-        if task not in _SCORES_OF_TASK:
+        if not isinstance(task, str) or task not in _SCORES_OF_TASK:
             raise InputError(f'task "{task}" is unknown: use "regression", "binary" or "multiclass"')
         head = rng.standard_normal((_SCORES_OF_TASK[task], d))
         head /= np.linalg.norm(head, axis=1, keepdims=True)

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from invariscope.datasets.entry import Entry
 from invariscope.datasets.synthetic.nulls import LinearTarget
-from invariscope.datasets.synthetic.synthetic import Generator, Synthetic, at_least_one, designed, drawn
+from invariscope.datasets.synthetic.synthetic import MOST_COLUMNS, Generator, Synthetic, designed, drawn
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.settings import is_real, shown, whole_number
 
 LABELS = ("A", "B")
 
@@ -58,11 +59,11 @@ def overlap_dial(
     """
     if law not in ("uniform", "normal"):
         raise InputError(f'law "{law}" is unknown: use "uniform" or "normal"')
-    if not 0 <= overlap <= 1:
-        raise InputError(f"overlap is {overlap}: give a number from 0 (disjoint) to 1 (the same law)")
+    if not is_real(overlap) or not 0 <= overlap <= 1:
+        raise InputError(f"overlap is {shown(overlap)}: give a number from 0 (disjoint) to 1 (the same law)")
     if law == "normal" and overlap == 0:
         raise InputError('overlap is 0, but normal laws always overlap: use law="uniform", or a number above 0')
-    at_least_one(d, "d", "column")
+    whole_number(d, "d", 1, MOST_COLUMNS)
     design, (head_rng,) = designed(LABELS, n, seed, further=1)
     uniform = law == "uniform"
     shift = 1.0 - overlap if uniform else -2.0 * NormalDist().inv_cdf(overlap / 2.0)

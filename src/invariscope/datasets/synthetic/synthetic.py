@@ -11,6 +11,9 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.settings import is_real, is_whole, real_number, several, shown, whole_number
+
+MOST_ROWS, MOST_COLUMNS = 10**9, 10**6  # of which nobody has the memory
 
 Generator = np.random.Generator
 #: Features and target of so many rows of the environment at a position, drawn from its own stream.
@@ -59,7 +62,7 @@ def designed(
     rows = row_counts(n, len(labels))
     no_test = isinstance(n_test, int | np.integer) and n_test == 0
     test_rows = None if no_test else row_counts(n_test, len(labels), "n_test")
-    streams = np.random.default_rng(seed).spawn(further + len(labels))
+    streams = np.random.default_rng(whole_number(seed, "seed")).spawn(further + len(labels))
     return Design(labels, rows, test_rows, streams[further:]), streams[:further]
 
 
@@ -95,12 +98,12 @@ def row_counts(n: int | Sequence[int], environments: int, name: str = "n") -> li
     >>> row_counts(5, 3), row_counts((5, 6), 2)
     ([5, 5, 5], [5, 6])
     """
-    rows = [int(n)] * environments if isinstance(n, int | np.integer) else [int(count) for count in n]
-    if environments < 1 or len(rows) != environments or min(rows) < 1:
+    rows: list[Any] = [*n] if isinstance(n, list | tuple | np.ndarray) and np.ndim(n) == 1 else [n] * environments
+    if environments < 1 or len(rows) != environments or not all(is_whole(k) and 1 <= k <= MOST_ROWS for k in rows):
         raise InputError(
-            f"{name} must be a positive number of rows, or one for each of {environments} environments: got {n}"
+            f"{name} must be a positive number of rows, or one for each of {environments} environments: got {shown(n)}"
         )
-    return rows
+    return [int(count) for count in rows]
 
 
 def cause_and_effect_names(dim: int) -> tuple[str, ...]:
@@ -110,20 +113,12 @@ def cause_and_effect_names(dim: int) -> tuple[str, ...]:
 
 def different_scales(environments: Sequence[float]) -> list[float]:
     """Environments that are told apart by a positive number, which is also their label."""
-    scales = [float(e) for e in environments]
-    if len(set(scales)) < len(scales) or not all(0 < e < np.inf for e in scales):
-        raise InputError(f"environments must be different positive numbers: got {scales}")
-    return scales
-
-
-def at_least_one(count: int, name: str, of: str) -> None:
-    """Refuse a number of columns below 1."""
-    if count < 1:
-        raise InputError(f"{name} is {count}: at least 1 {of} is needed")
+    scales = several(environments, "environments", "0.2, 2.0")
+    if len({*map(str, scales)}) < len(scales) or not all(is_real(e) and 0 < e < np.inf for e in scales):
+        raise InputError(f"environments must be different positive numbers: got {shown(environments)}")
+    return [float(e) for e in scales]
 
 
 def not_negative(value: float, name: str) -> float:
     """Refuse a scale below 0, or one that is no number."""
-    if not 0 <= value < np.inf:
-        raise InputError(f"{name} is {value}: give a number of at least 0")
-    return value
+    return real_number(value, name)
