@@ -84,8 +84,8 @@ def test_a_row_without_a_number_is_no_reason_to_blame_anybody_else() -> None:
     ("row", "cost", "blamed"),
     [
         ([0.03, 0, 0.8, 0.01], 0.3, "Rome"),
-        ([0.2, 0, 0.8, 0.01], 0.3, "Rome"),  # a quarter of what Rome's head costs
-        ([0.21, 0, 0.8, 0.01], 0.3, None),  # Bern's head is not for Oslo either
+        ([0.16, 0, 0.8, 0.01], 0.3, "Rome"),  # a fifth of what Rome's head costs
+        ([0.17, 0, 0.8, 0.01], 0.3, None),  # Bern's head is not for Oslo either
         ([0.03, 0, 0.8, 0.01], 0.8, None),  # Rome's head costs no more than sharing does
         ([0.03, 0, 0.8, 0.01], 0.79, "Rome"),
         ([0.02, 0, 0.03, 0.01], 0.01, "Rome"),  # within the margin all is fine
@@ -116,3 +116,13 @@ def test_heads_that_only_guess_are_left_out_whatever_the_order_of_the_labels() -
     expected[1, 3] = np.nan
     np.testing.assert_array_equal(comparable(regret, overlap_of(order, one_way)), expected)
     np.testing.assert_array_equal(comparable(regret, None), apart(ROME_PULLS))
+
+
+def test_of_a_ladder_of_even_steps_no_end_is_to_blame() -> None:
+    """Costs go with the square of the distance: the head of the middle costs the ends a quarter of the other end's."""
+    slopes = np.array([1.0, 9.0, 17.0])
+    pairs = (slopes[:, None] - slopes) ** 2
+    for noise in (0.96, 1.0, 1.04):
+        pairs[0, 1] = noise * 64.0
+        assert culprit(with_pairs(pairs[::-1, ::-1], oslo=0.3), "Bern", MARGIN, None) is None
+        assert culprit(with_pairs(pairs, oslo=0.3), "Bern", MARGIN, None) is None

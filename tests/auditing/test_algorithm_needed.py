@@ -187,3 +187,13 @@ def test_a_model_that_says_what_it_was_trained_with_gets_no_advice_on_training(o
     assert found.algorithm.startswith(f"Trained with {objective}: the sites pull the head apart ")
     assert found.sentences[-1] == "Next: find out what sets Rome apart; then keep a head per site."
     assert not re.search("OOD|invariant model|penalty|objective", found.verdict)
+
+
+@pytest.mark.parametrize("state", [INVARIANT, CANNOT_TELL])
+def test_a_p_value_of_alpha_itself_is_chance(state: str) -> None:
+    """49 of 999 shuffles at or above it: p = 50 / 1000, as often as alpha allows without a difference."""
+    at, above = (influence(value, np.arange(1.0, 1000.0)) for value in (951.0, 952.0))
+    assert (at.pvalue, above.pvalue) == (0.05, 0.049)
+    words = "pull the head apart {} than chance does ("
+    assert words.format("no more") in algorithm_needed(at, state, alpha=0.05)
+    assert words.format("more") in algorithm_needed(above, state, alpha=0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import inspect
 import io
 import json
 import math
@@ -34,6 +35,7 @@ from invariscope.auditing.material import gather
 from invariscope.auditing.verdict import STATES
 from invariscope.criteria.material import have
 from invariscope.criteria.registry import CRITERIA
+from invariscope.report.parts.provenance import provenance
 
 SITES = ("Bern", "Oslo", "Rome")
 DRAWS = 99
@@ -550,12 +552,14 @@ def test_seeds(seed: int) -> None:
 
 @pytest.mark.slow
 def test_draws_margin_and_level_are_passed_on(seed: int) -> None:
-    data = patients(seed)
-    found = audited(None, data, n_boot=149, margin=50.0, alpha=1e-9)
+    data = SimpleNamespace(**vars(patients(seed)))  # a copy: others are shown the same patients
+    # half the difference: surely less than all of the loss
+    data.gain = data.gain - 0.75 * (data.site == "Rome") * data.X["dose"]
+    found = audited(None, data, n_boot=149, margin=0.99, alpha=1e-9)
     assert len(found["regret"].null) == len(found["influence_index"].null) == 149
     assert found.state == "INVARIANT"
-    assert audited(None, data, margin=50.0).state == "DIFFERENT BUT NEGLIGIBLE"
-    assert (found.settings.margin, found.settings.alpha, found.settings.n_boot) == (50.0, 1e-9, 149)
+    assert audited(None, data, margin=0.99).state == "DIFFERENT BUT NEGLIGIBLE"
+    assert (found.settings.margin, found.settings.alpha, found.settings.n_boot) == (0.99, 1e-9, 149)
     with pytest.raises(iv.InputError, match="n_boot is 10"):
         audited(None, data, n_boot=10)
 
@@ -601,23 +605,23 @@ def test_without_draws_there_are_point_estimates_and_every_way_to_show_them(targ
         assert one.statistic == other.statistic
         assert np.isnan([one.pvalue, *one.interval]).all()
         assert one.null.shape == (0,)
-        assert one.notes[0] == "n_boot=0: no intervals and no p-value, only point estimates."
+        assert one.notes[0] == "Nothing was drawn, as asked: no intervals and no p-value, only point estimates."
         np.testing.assert_array_equal(one.pairs, other.pairs)
     assert [estimate.value for estimate in found["regret"].per_environment.values()] == [
         estimate.value for estimate in drawn["regret"].per_environment.values()
     ]
     assert all(np.isnan(estimate.interval).all() for estimate in found["regret"].per_environment.values())
     assert np.isnan(found["regret"].worst_interval).all()
-    off = ~np.eye(3, dtype=bool)
-    assert np.isnan(found["transport_gap"].pair_pvalues[off]).all()
-    # intervals of pairs come from t distributions: they need no draw
-    np.testing.assert_array_equal(found["transport_gap"].pair_intervals, drawn["transport_gap"].pair_intervals)
+    # intervals of pairs come from t distributions and need no draw: 0 means none of any kind all the same
+    for pairs in ("pair_pvalues", "pair_intervals"):
+        assert np.isnan(getattr(found["transport_gap"], pairs)).all()
+        assert np.isfinite(getattr(drawn["transport_gap"], pairs)).all()
     assert found.frame()["regret_low"].isna().all()
     shown = json.loads(found.to_json(tmp_path / "a.json").read_text())
     assert shown["results"]["regret"]["pvalue"] is None
     assert shown["settings"]["n_boot"] == 0
     page = found.to_html(tmp_path / "a.html").read_text()
-    assert "n_boot=0: no intervals and no p-value, only point estimates." in page
+    assert "Nothing was drawn, as asked: no intervals and no p-value, only point estimates." in page
     assert "nan" not in re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
     assert "No difference to attribute" not in page
     assert "n_boot=0" in str(found)
@@ -967,3 +971,26 @@ def test_names_are_texts(seed: int, option: str) -> None:
     with pytest.raises(iv.InputError, match=f'^{option} is 5: give a text, such as "site"$'):
         iv.audit(None, X, y, site, n_boot=0, **{option: 5})
     assert "regret" in iv.audit(None, X, y, site, n_boot=0, **{option: "site"})
+
+
+def test_alpha_is_the_level_of_p_values_and_intervals_are_of_95_per_cent(seed: int) -> None:
+    strict, lenient = (
+        audited(None, patients(seed), n_boot=199, alpha=alpha, criteria=["regret", "influence_index"])
+        for alpha in (0.001, 0.2)
+    )
+    assert strict["regret"].worst_interval == lenient["regret"].worst_interval
+    assert strict["regret"].interval == lenient["regret"].interval
+    for found, level in ((strict, "99.9 %"), (lenient, "80 %")):
+        assert "95 %: " in found.sentences[0]
+        assert level not in found.sentences[0]  # of an interval
+        assert f"for shuffled rows ({level})" in repr(found)  # of a p-value
+        assert ("significance level", f"{found.settings.alpha:g} for p-values; intervals are 95 %") in provenance(found)
+    assert "Intervals, on which verdicts rest,\n        are 95 % whatever it is" in (iv.audit.__doc__ or "")
+
+
+def test_every_parameter_of_an_audit_is_described() -> None:
+    text = inspect.getdoc(iv.audit) or ""
+    described = text.partition("Parameters\n")[2].partition("The representation's columns")[0]
+    silent = {"seed", "task", "target_name", "env_name"}  # as everywhere
+    for name in inspect.signature(iv.audit).parameters.keys() - silent:
+        assert re.search(rf"^{name} :", described, re.MULTILINE), name

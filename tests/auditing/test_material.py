@@ -326,6 +326,11 @@ def test_a_head_that_fits_whatever_the_rows_say_is_not_fitted(seed: int) -> None
         "say. Use fewer columns: choose some, or audit a model whose representation has fewer."
     )
     assert material.predictions == material.head == material.baseline == lack
+    single = Environments(Z[:4, :1], y[:4], pd.Series(env[:4], name="site"), [1, 1, 0, 0])
+    assert fittable(single, target_of(single, "regression")) == Missing(
+        "a linear head on 1 column has as many weights as there are rows (2), so that it fits them whatever they say. "
+        "Collect more rows in every site."
+    )
     one_more = Environments(np.vstack([Z, Z[:1]]), np.append(y, 0.5), np.append(env, "a"), np.append(np.ones(40), 0.0))
     assert fittable(one_more, target_of(one_more)) == lack  # a row that counts nothing is none
     one_less = Environments(Z[:, 1:], y, env)
@@ -494,3 +499,20 @@ def test_a_learned_representation_is_judged_by_its_predictions_below_so_many_row
         material = material_of(model, X, y, np.repeat(["a", "b"], sizes))
         assert material.representation.X.shape[1] == width
         assert material.compared.X.shape[1] == (max(1, outputs.shape[1] - 1) if short else width)
+
+
+def test_a_network_out_of_reach_is_not_called_missing() -> None:
+    rng = np.random.default_rng(0)
+    X, y, env = rng.normal(size=(120, 3)), np.tile([0, 1], 60), np.repeat(["a", "b"], 60)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    trained = iv.InvariantClassifier(hidden=(4,), steps=2).fit(X, y, env=env)
+    models: dict[str, Any] = {
+        "needs the network itself, which is audited by its predictions here": iv.split(module).by_predictions(),
+        "needs a torch module as it is: gradients of an estimator's own network are not followed": trained,
+        "needs a torch model": lambda rows: 1 / (1 + np.exp(-rows[:, 0])),
+    }
+    for reason, model in models.items():
+        lack = material_of(model, X, y, env).lacks("network")
+        assert lack is not None
+        assert lack.reason == reason
+    assert material_of(iv.split(module), X, y, env).lacks("network") is None

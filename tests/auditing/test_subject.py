@@ -84,6 +84,27 @@ def test_values_are_a_model(y: Any, given: Any, forms: list[Any]) -> None:
         assert numbers(audited(model, y, baseline=other)) == pytest.approx(expected, rel=1e-9)
 
 
+def test_predictions_do_without_inputs(tmp_path: Path) -> None:
+    """All that rests on them has the same numbers, and the rest its reason."""
+    for given, y in ((P_NUMBER, NUMBER), (P_THREE, THREE), (pd.Series(P_NUMBER), NUMBER), (P_NUMBER.tolist(), NUMBER)):
+        alone, whole = (iv.audit(given, X, y, ENV, n_boot=99) for X in (None, np.arange(2.0 * N).reshape(N, 2) % 7))
+        assert set(whole.results) - set(alone.results) == {"dric"}
+        assert alone.left_out["dric"] == "needs the inputs of the model: give them as X"
+        for name, result in alone.results.items():
+            np.testing.assert_equal(result.value, whole[name].value)
+        assert alone.verdict == whole.verdict
+        assert "nan" not in str(alone)
+        assert alone.to_html(tmp_path / "page.html").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "model", [None, lambda X: P_NUMBER, iv.Split(predict=P_NUMBER)], ids=["none", "function", "split"]
+)
+def test_a_model_without_inputs_is_refused(model: Any) -> None:
+    with pytest.raises(iv.InputError, match=r"^X is None: a model is audited on the rows that it predicts"):
+        iv.audit(model, None, NUMBER, ENV)
+
+
 def test_names_of_columns_decide_in_criteria_and_baselines_too() -> None:
     table = pd.DataFrame(P_THREE[:, [2, 0, 1]], columns=["cat", "ant", "bee"])
     for criterion in (iv.risk_variance, iv.worst_environment_risk, iv.irm_penalty, iv.calibration_variance):
@@ -98,6 +119,17 @@ def test_the_record_says_what_was_audited() -> None:
     assert audit.data.representation == "prediction level: predictions given as values"
     assert audit.data.columns == ("prediction",)
     assert audit.notes == ()
+
+
+def test_predictions_of_other_rows_are_called_predictions() -> None:
+    """Without inputs there is no X to count rows of."""
+    for given, y, env, said in (
+        (P_NUMBER[1:], NUMBER, ENV, f"there are {N - 1} predictions, but env has {N} rows"),
+        (P_NUMBER[1:], NUMBER, ENV[1:], f"there are {N - 1} predictions, but the target has {N} rows"),
+        (list(P_NUMBER), list(NUMBER)[1:], list(ENV), f"there are {N} predictions, but the target has {N - 1} rows"),
+    ):
+        with pytest.raises(iv.InputError, match=f"^{said}: give one prediction per row$"):
+            iv.audit(given, None, y, env, n_boot=0)
 
 
 @pytest.mark.parametrize(
@@ -327,3 +359,14 @@ def test_outputs_that_leave_no_doubt_need_no_task(values: tuple[float, ...]) -> 
     for model in (p, lambda X: p, iv.Split(predict=p), iv.Split(X, p), Own(), named):
         audit = audited(model, y, criteria=["risk_variance"])
         assert (audit.data.task, audit["risk_variance"].unit) == ("multiclass", "log-loss (nats)")
+
+
+def test_a_model_that_differs_in_rows_of_weight_zero_only_is_its_own_baseline(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env, weight = rng.normal(size=(300, 2)), np.tile(["b", "a"], 150), (np.arange(300) % 10 > 0).astype(float)
+    y = X[:, 0] + rng.normal(size=300)
+    kept = weight > 0
+    predictions = LinearRegression().fit(X[kept], y[kept]).predict(X)
+    predictions[~kept] += 100
+    found = iv.audit(predictions, X, y, env, weight=weight, n_boot=0, criteria="all")
+    assert "is the very model that is audited" in found.left_out["dric"]

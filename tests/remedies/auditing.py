@@ -61,8 +61,11 @@ def failing(on: str, *options: str, **settings: Any) -> Any:
 
 
 CASES = [
+    Case("give one prediction per row", lambda: audit(GUESS[1:], None), lambda: audit(GUESS, None)),
     # --- what is audited ---
     Case("iv.audit(model, X, y, env)", lambda: iv.audit(Z, Y, ENV), lambda: audit(None, Z, Y, ENV)),
+    Case("on the rows that it predicts", lambda: audit(FITTED, None, CLASS), lambda: audit(FITTED, Z, CLASS)),
+    Case("iv.audit(predictions, None, y, env)", lambda: audit(lambda X: GUESS, None), lambda: audit(GUESS, None)),
     Case("the number or the name of a column", lambda: loader(env_column=1.5), lambda: loader(env_column=0)),
     Case("leave one of them out", lambda: loader(env=ENV, env_column=0), lambda: loader(env_column=0)),
     Case(
@@ -90,9 +93,9 @@ CASES = [
     Case("compared with <, <=, > or >=", lambda: failing("regret=0.1"), lambda: failing("regret>=0.1")),
     Case("10 % is written 0.1", lambda: failing("regret>10%"), lambda: failing("regret>0.1")),
     Case("there are regret, regret-low", lambda: failing("regrets>0.1"), lambda: failing("regret>0.1")),
-    Case("Raise n_boot, or the limit", lambda: failing("p<0.01", n_boot=99), lambda: failing("p<0.01", n_boot=100)),
-    Case("Raise n_boot, or the limit", lambda: failing("p<0.01", n_boot=99), lambda: failing("p<0.02", n_boot=99)),
-    Case("raise n_boot from 0", lambda: failing("regret-low>0"), lambda: failing("regret-low>0", n_boot=99)),
+    Case("Raise --n-boot, or the limit", lambda: failing("p<0.01", n_boot=99), lambda: failing("p<0.01", n_boot=100)),
+    Case("Raise --n-boot, or the limit", lambda: failing("p<0.01", n_boot=99), lambda: failing("p<0.02", n_boot=99)),
+    Case("raise --n-boot from 0", lambda: failing("regret-low>0"), lambda: failing("regret-low>0", n_boot=99)),
     Case(
         "leave the condition out",
         lambda: failing("regret>0", target="twice", n_boot=99),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import invariscope as iv
@@ -415,3 +416,62 @@ def test_the_style_sheet_is_a_file_that_comes_with_the_package(audit: iv.Audit, 
 def test_every_colour_of_the_charts_is_in_the_style_sheet_light_and_dark() -> None:
     for name, _ in COLOURS.values():
         assert html.style_sheet().count(f"--{name}:") == 2, name
+
+
+def test_a_page_speaks_of_one_overlap_and_says_of_what(audit: iv.Audit) -> None:
+    """The inputs of no two environments overlap, and their representations do: the page must not say both."""
+    apart = dataclasses.replace(
+        audit["dric"].overlap, verdicts=("none",) * 4, pair_verdicts=(("none",) * 4,) * 4, pooled=np.zeros(4)
+    )
+    together = dataclasses.replace(
+        audit["transport_gap"].overlap, verdicts=("good",) * 4, pair_verdicts=(("good",) * 4,) * 4, pooled=np.ones(4)
+    )
+    page = html.render(replaced(replaced(audit, "dric", overlap=apart), "transport_gap", overlap=together))
+    assert "All pairs overlap well" in page
+    assert "Overlap: of the representation, with all other environments together" in page
+    assert "Overlap of the representation: how many rows" in page
+    assert "no overlap of" not in page
+    dashed = html.render(replaced(audit, "transport_gap", overlap=dataclasses.replace(apart, reached=together.reached)))
+    assert "Dashed: no overlap of the representation, so that the head could only guess." in dashed
+
+
+def test_names_of_any_length_make_no_large_page(seed: int) -> None:
+    """Names of sites, columns, classes, target and environment are a million letters long and differ at their end."""
+    rng = np.random.default_rng(seed)
+    code, X = np.arange(240) % 3, rng.normal(size=(240, 2))
+
+    def page(long: str) -> tuple[iv.Audit, str]:
+        labels = [f"{long}{k}" for k in range(3)]
+        audit = iv.audit(
+            None,
+            pd.DataFrame(X, columns=[f"{long} x", f"{long} z"]),
+            pd.Series([f"{long} {'yes' if one > 0 else 'no'}" for one in X[:, 0] * (1 + code) + rng.normal(size=240)]),
+            pd.Series([labels[k] for k in code]),
+            n_boot=99,
+            target_name=f"{long} target",
+            env_name=f"{long} site",
+        )
+        assert audit.data.labels == tuple(labels)
+        return audit, html.render(audit)
+
+    (_, usual), (audit, text) = page("s"), page("s" * 1_000_000)
+    assert len(text) < len(usual) + 500_000
+    assert "s" * 1000 not in text
+    assert len(str(audit)) < 50_000
+
+
+def test_names_cut_in_sentences_are_not_taken_for_another(without_drawing: None) -> None:
+    """Of wards with one name but for a number, headings, facts and criteria show the number."""
+    wards = tuple(f"University Hospital of the Northern Region, ward {k} of internal medicine" for k in range(3, 6))
+    page = Page(html.render(audited(wards, task="regression"))).words
+    cut = re.findall(r"University[^…:;,\"]*…(\S*)", page)
+    assert len(cut) >= 8
+    assert all(re.match(r"(ward|[3-5])", behind) for behind in cut), cut
+
+
+def test_one_of_two_heat_maps_is_no_wider_than_a_narrow_page() -> None:
+    """Six names took 415 pixels of a phone's 368; only stacked ones, of more environments, scroll instead."""
+    narrow = html.style_sheet().partition("@container (max-width: 660px) {")[2]
+    rules = dict(re.findall(r"(\.invariscope [^{}]*?) \{ ([^{}]*) \}", narrow))
+    assert "max-width: 100%" in rules[".invariscope .pair .narrow svg"]
+    assert rules[".invariscope .stacked .narrow"] == "overflow-x: auto;"

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 import numpy as np
 
-from invariscope.results import Overlap, RegretResult
+from invariscope.results import Estimate, Overlap, RegretResult
 from invariscope.rows.arrays import Floats
-from invariscope.wording import UNBOUNDED, between, bounded, listed, plural, quoted, round_up
+from invariscope.rows.spelling import spelling
+from invariscope.wording import UNBOUNDED, alternatives, between, bounded, listed, plural, quoted, round_up
 
 FEWEST_ROWS = 50  # no smaller number is worth advising
 VAGUE = 10  # times the margin: a regret that may be as large is not near the margin but simply unknown
+NEAR = 0.5  # of the margin: a regret that differs from it by more does not seem to sit there
+SURE = 2  # times the rows that bring an end just to the margin, where it stays beyond it in half of all cases
 MOST_ROWS = 100  # times the rows an environment has: beyond that, more rows are no advice
 ROWS_PER_WEIGHT = 5  # with fewer, classes are often separated without error for want of rows alone
-ALIKE = (
-    0.25  # of what the head of the odd one costs: what heads of its kind may cost an environment that suffers from it
-)
+#: Of what the head of the odd one costs: what heads of its kind may cost an environment that suffers from it. Between
+#: the ends of a ladder of even steps it is a quarter, and there neither end is why the other suffers.
+ALIKE = 0.2
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
@@ -43,6 +47,12 @@ def comparable(regret: RegretResult, overlap: Overlap | None) -> Floats:
         verdicts = np.array(overlap.pair_verdicts)[np.ix_(place, place)]
         pairs[verdicts == "none"] = np.nan
     return pairs
+
+
+def makes_errors(regret: RegretResult, label: Hashable) -> bool:
+    """Whether an environment's own head has a loss there that others can be compared with."""
+    place = regret.labels.index(label)
+    return bool(np.isfinite(np.delete(regret.pairs[place], place)).any())
 
 
 def odd_one_out(pairs: Floats) -> int:
@@ -71,27 +81,81 @@ def culprit(regret: RegretResult, label: Hashable, margin: float, overlap: Overl
     return regret.labels[odd] if explains else None
 
 
-def rows_needed(regret: RegretResult, margin: float) -> tuple[Hashable, float]:
-    """The environment that keeps the question open, and about how many more rows, there and elsewhere, would settle it.
+@dataclass(frozen=True)
+class MoreRows:
+    """So many more ``rows`` in the environment ``where``, or in each (``None``), would probably settle the question, by
+    what they say of ``deciding``; ``over`` says that its regret seems to be over the margin."""
 
-    The end of its interval that lies beyond the margin must come back to it; ends move with 1/√n. Infinite if that
-    takes more than 100 times the rows there are.
+    rows: float
+    where: Hashable | None
+    deciding: Hashable
+    over: bool
+
+
+def rows_needed(regret: RegretResult, margin: float) -> MoreRows | None:
+    """The fewest rows that would probably settle the question; ``None`` where nothing is known.
+
+    One regret that is surely over the margin settles it, so of those that seem to be over it the one counts that needs
+    the fewest rows. If none seems to be, all must be surely under it, and the one counts that needs the most.
+    Infinite if that takes more than 100 times the rows there are.
     """
-    known = regret.known
-    if not known:
-        return regret.worst, math.inf
-    label, widest = max(known.items(), key=lambda item: item[1].interval[1])
-    low, high = widest.interval
-    reach = high - widest.value if widest.value < margin else widest.value - low
-    distance = abs(widest.value - margin)
-    factor = (reach / distance) ** 2 if distance > 0 else math.inf
-    # environments count alike in the shared head, so a small one brings its noise into everyone's regret
-    fewest = int(np.argmin(regret.rows))
-    if 2 * regret.rows[fewest] < regret.rows[regret.labels.index(label)]:
-        label = regret.labels[fewest]
-    rows = float(regret.rows[regret.labels.index(label)])
-    # an interval that all but misses the margin still needs a fair number of rows to do so surely
-    return label, max(rows * max(factor - 1.0, 0.25), FEWEST_ROWS) if factor <= MOST_ROWS else math.inf
+    known = {label: one for label, one in regret.known.items() if math.isfinite(one.value)}
+    over = {label: one for label, one in known.items() if one.value >= margin}
+    under = {label: one for label, one in known.items() if one.interval[1] >= margin}
+    few = 2 * regret.rows.min() < np.median(regret.rows)
+    small = (regret.labels[int(np.argmin(regret.rows))],) if few else ()
+
+    def plan(label: Hashable, where: Hashable | None) -> MoreRows:
+        factor = _times_the_rows(known[label], margin)
+        return MoreRows(max(_rows_in(regret, label, where, factor), FEWEST_ROWS), where, label, bool(over))
+
+    def cost(one: MoreRows) -> float:
+        return one.rows * (len(regret.labels) if one.where is None else 1)
+
+    if over:
+        # what may be nothing but chance is not asked about alone: more rows may well bring it under the margin
+        own = {label: (label,) if one.interval[0] > 0 else () for label, one in over.items()}
+        return min((plan(label, where) for label in over for where in (None, *small, *own[label])), key=cost)
+    if not under:
+        return None
+    alone = under if len(under) == 1 else ()
+    enough = [max((plan(label, where) for label in under), key=cost) for where in (None, *small, *alone)]
+    return min(enough, key=cost)
+
+
+def _times_the_rows(estimate: Estimate, margin: float) -> float:
+    """With how many times the rows an interval would probably leave the margin: its ends move with 1/√n."""
+    value, (low, high) = estimate.value, estimate.interval
+    reach = value - low if value >= margin else high - value
+    return SURE * (reach / (value - margin)) ** 2 if value != margin else math.inf
+
+
+def _rows_in(regret: RegretResult, label: Hashable, where: Hashable | None, factor: float) -> float:
+    """How many more rows there, or in each, do for the regret of ``label`` what so many times all rows would.
+
+    Noise comes from its own head and from the shared one, in which environments count alike: so a small environment
+    brings its noise into everyone's regret, and one of many may hardly matter to the others.
+    """
+    if not factor <= MOST_ROWS:
+        return math.inf
+    part = np.full(len(regret.labels), 1.0 / len(regret.labels))
+    part[regret.labels.index(label)] -= 1.0
+    noise = part**2 / regret.rows
+    goal = float(noise.sum()) / factor
+    if where is None:
+        return _in_each(part**2, regret.rows, goal)
+    place = regret.labels.index(where)
+    left = goal - float(np.delete(noise, place).sum())  # what its noise may come to while the others keep theirs
+    return float(part[place] ** 2 / left - regret.rows[place]) if left > 0 else math.inf
+
+
+def _in_each(squares: Floats, rows: Floats, goal: float) -> float:
+    """How many more rows in each bring Σ squares / rows down to the goal."""
+    low, high = 0.0, float(squares.sum()) / goal
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (squares / (rows + middle)).sum() > goal else (low, middle)
+    return high
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
@@ -134,39 +198,69 @@ def next_if_settled(env_name: str, overlap: Overlap | None) -> str:
     )
 
 
-def next_if_unsettled(regret: RegretResult, label: Hashable | None, margin: float, env_name: str, weights: int) -> str:
-    """What would settle it; ``label`` is the environment that the verdict speaks of, a head has so many ``weights``."""
+def next_if_unsettled(
+    regret: RegretResult, label: Hashable | None, margin: float, env_name: str, weights: int, learned: bool = False
+) -> str:
+    """What would settle it; ``label`` is the environment that the verdict speaks of, a head has so many ``weights``.
+
+    Of ``learned`` columns, as of a single one, nobody can choose some.
+    """
+    plan = rows_needed(regret, margin)
     unknown = [one for one in regret.labels if one not in regret.known]
-    if unknown and not regret.worst_interval[1] >= margin:  # what is known is settled, or nothing is known
-        return _next_without_errors(regret, unknown, env_name, weights)
-    if not math.isfinite(regret.worst_interval[1]):
-        return "Next: ask for intervals (n_boot), without which nothing is sure."
-    open_one, rows = rows_needed(regret, margin)
+    if unknown and (plan is None or not plan.over):  # whatever comes of the others, these keep the question open
+        perfect = [one for one in unknown if not makes_errors(regret, one)]
+        if not perfect:
+            choices = [*_fewer_columns(regret, learned), f"collect more rows in every {env_name}"]
+            names = listed([quoted(one) for one in unknown])
+            return f"Next: noise in the heads hides what the shared one costs {names}; {alternatives(choices)}."
+        return _next_without_errors(regret, perfect, env_name, weights, learned)
+    if plan is None or not math.isfinite(regret.worst_interval[1]):
+        return f"Next: ask for intervals ({spelling().name('n_boot')}), without which nothing is sure."
     vaguest, estimate = max(regret.known.items(), key=lambda item: item[1].interval[1])
-    high = estimate.interval[1]
-    if math.isfinite(rows) and high <= UNBOUNDED:
-        reason = ", whose interval reaches furthest" if open_one == vaguest else ", which has the fewest"
-        where = quoted(open_one) + ("" if open_one == label else reason)
-        return f"Next: about {round_up(rows):,} more rows in {where}, and as many elsewhere, would settle it."
-    if high > VAGUE * margin:
+    deciding = regret.per_environment[plan.deciding] if plan.over else estimate
+    if math.isfinite(plan.rows) and deciding.interval[1] <= UNBOUNDED:
+        return f"Next: about {round_up(plan.rows):,} more rows in {_where(plan, label, regret, env_name)}."
+    near = abs(regret.per_environment[plan.deciding].value - margin) <= NEAR * margin
+    if estimate.interval[1] > VAGUE * margin or not near:
         size = f"anywhere in {between(estimate.interval, margin)}" if bounded(estimate.interval) else "without a bound"
-        return (
-            f"Next: too few rows for so many columns leave the cost to {quoted(vaguest)} {size}; use fewer columns, or "
-            f"merge it with another {env_name}."
-        )
+        rows = regret.rows[regret.labels.index(vaguest)]
+        choices = [*_fewer_columns(regret, learned), f"collect more rows in {quoted(vaguest)}"]
+        if len(regret.labels) > 2:  # of two, nothing would be left to compare
+            choices.append(f"merge it with another {env_name}")
+        return f"Next: {rows:,.0f} rows leave the cost to {quoted(vaguest)} {size}; {alternatives(choices)}."
     return (
-        f"Next: {quoted(open_one)} sits at the margin, where more rows will hardly settle it; another {env_name} may."
+        f"Next: the cost to {quoted(plan.deciding)} seems to be the margin itself; if so, more rows will hardly settle "
+        f"it, and another {env_name} may."
     )
 
 
-def _next_without_errors(regret: RegretResult, unknown: list[Hashable], env_name: str, weights: int) -> str:
+def _where(plan: MoreRows, label: Hashable | None, regret: RegretResult, env_name: str) -> str:
+    """Where to collect rows, with the reason where that is not the environment that the verdict speaks of."""
+    by = "" if plan.deciding in (label, plan.where) else f", by the cost to {quoted(plan.deciding)}"
+    if plan.where is None:
+        each = f"both {plural(env_name)}" if len(regret.labels) == 2 else f"every {env_name}"
+        return f"{each} would probably settle it{by}"
+    lacking = ", where the fewest are lacking," if plan.over else ", where the most are lacking,"
+    reason = "" if plan.where == label else lacking if plan.where == plan.deciding else ", which has the fewest,"
+    return f"{quoted(plan.where)}{reason} would probably settle it{by}"
+
+
+def _fewer_columns(regret: RegretResult, learned: bool) -> list[str]:
+    """The advice to use fewer columns, where there are several and the user's own."""
+    return ["use fewer columns"] if len(regret.columns) > 2 and not learned else []  # the last one is the level
+
+
+def _next_without_errors(
+    regret: RegretResult, unknown: list[Hashable], env_name: str, weights: int, learned: bool
+) -> str:
     """Own heads without errors: classes are split for want of rows, or the target is given away."""
     fewest = min(unknown, key=lambda label: float(regret.rows[regret.labels.index(label)]))
     rows, enough = regret.rows[regret.labels.index(fewest)], ROWS_PER_WEIGHT * weights
     if regret.task != "regression" and rows < enough:
+        choices = [*_fewer_columns(regret, learned), f"collect at least {round_up(enough):,} rows in every {env_name}"]
         return (
             f"Next: {rows:,.0f} rows in {quoted(fewest)} are too few for the {weights:,} weights of a head of its own; "
-            f"use fewer columns, or collect at least {round_up(enough):,} rows in every {env_name}."
+            f"{alternatives(choices)}."
         )
     return (
         f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; look for a column that gives "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import time
 from collections.abc import Sequence
@@ -58,7 +57,8 @@ def audit(
         its predictions for these rows, from any library: (n,) numbers, (n,) probabilities of the second of two
         classes, or (n, K) probabilities in the order of the sorted classes (or in columns named after them)
     X : the model's inputs: array, pandas, polars or pyarrow table; for networks also images, tensors, loaders,
-        a list or dict with a loader for every environment, and a dict with an array for every input
+        a list or dict with a loader for every environment, and a dict with an array for every input; None if the model
+        is predictions: all that rests on them is audited
     y : the target; may be left out if ``X`` is a torch loader that gives (x, y), (x, y, env) or a dict with an entry
         label, labels, target, targets or y (``target_name`` names another)
     env : the environment of every row (site, year, camera, ...); may be left out likewise (entries env, environment or
@@ -74,7 +74,9 @@ def audit(
         of worst cases; DRIC refits density ratios at most 99 times); 0 for point estimates alone, fast enough for a
         log of every epoch: a verdict rests on an interval, so the state is then "CANNOT TELL YET"
     progress : say on the terminal what is being done
-    margin : extra loss of practical importance; differences below it are called negligible
+    margin : extra loss of practical importance, as a share (0.02 is 2 %); differences below it are called negligible
+    alpha : the level that p-values are compared with, in the state and in sentences. Intervals, on which verdicts rest,
+        are 95 % whatever it is
     weight : rows each row stands for
 
     The representation's columns are put in units of their own spread first; only the influence index, which depends
@@ -99,8 +101,8 @@ def audit(
     They disagree mostly about x1.
     """
     started = time.perf_counter()
-    margin = share_above_zero("margin", margin, math.inf, "0.02 for 2 %")
-    alpha = share_above_zero("alpha", alpha, 1.0, "0.05 for 5 %")
+    margin = share_above_zero("margin", margin, MARGIN)
+    alpha = share_above_zero("alpha", alpha, ALPHA)
     n_boot, seed = number_of_draws(n_boot), whole_number(seed, "seed")
     _refuse_ratio(ratio)
     chosen = chosen_criteria(criteria)
@@ -138,6 +140,7 @@ def audit(
             learned=subject.learned,
             trained_by=trained_by,
             weights=material.compared.blocks.width * max(1, len(material.target.classes) - 1),
+            level=subject.level,
         )
     return Audit(
         state=verdict.state,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from invariscope.auditing.verdict import STATES
 from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError
+from invariscope.rows.spelling import spelling
 from invariscope.wording import LOSS_NAMES
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ def parse(values: Sequence[str], n_boot: int) -> tuple[Condition, ...]:
     ['regret>0.1', 'p<0.01', 'verdict=not-invariant']
     """
     conditions = tuple(_condition(text.strip()) for value in values for text in value.split(","))
-    smallest = 1 / (n_boot + 1)
+    smallest, draws = 1 / (n_boot + 1), spelling().name("n_boot")
     for condition in conditions:
         asks_for_less = condition.quantity in ("p", "influence-p") and condition.comparison in ("<", "<=")
         if asks_for_less and not NUMERIC[condition.comparison](smallest, condition.limit):
             raise InputError(
-                f"{condition} can never be met: with {n_boot} draws (n_boot) the smallest p is {smallest:.2g}. Raise "
-                "n_boot, or the limit."
+                f"{condition} can never be met: with {n_boot} draws ({draws}) the smallest p is {smallest:.2g}. Raise "
+                f"{draws}, or the limit."
             )
     return conditions
 
@@ -62,7 +63,7 @@ def met(condition: Condition, audit: Audit) -> str | None:
         return f"the verdict is {state}" if same == (condition.comparison != "!=") else None
     value, words = _value(condition, audit)
     if not math.isfinite(value):
-        remedy = "leave the condition out" if audit.settings.n_boot else "raise n_boot from 0"
+        remedy = "leave the condition out" if audit.settings.n_boot else f"raise {spelling().name('n_boot')} from 0"
         raise InputError(f"{condition} cannot be judged: {words} is not a number here; {remedy}")
     return f"{words} is {value:.4g}" if NUMERIC[condition.comparison](value, condition.limit) else None
 

@@ -22,18 +22,20 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.adapters import is_array, is_network, split
-from invariscope.models.inputs import NamedInputs, holds_torch, listed, no_loader
-from invariscope.models.outputs import checked_predictions, numbered, own_names, row_count
+from invariscope.models.inputs import NO_TABLE, NamedInputs, UnevenRows, holds_torch, no_loader
+from invariscope.models.outputs import checked_predictions, numbered, own_names, refuse_labels, row_count
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights, refuse_empty
+from invariscope.rows.not_tables import refuse_no_rows, refuse_other_order
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
+NO_INPUTS = Missing("needs the inputs of the model: give them as X")
 NOT_ASKED_FOR = Missing("no criterion that runs lists it among its needs")
 
 
@@ -57,7 +59,11 @@ def gather(
     What takes a pass or a fit of its own (inputs, baseline, the head of an audit without a model) is only made ready if
     it is among ``needs``.
     """
-    X, y, env = _in_memory(model, X, y, env, env_column, target_name)
+    refuse_other_order(X=X, predictions=model, y=y, env=env, weight=weight)
+    without_inputs = X is None
+    X, y, env = _in_memory(
+        model, _rows_of_values(model, y, env) if without_inputs else X, y, env, env_column, target_name
+    )
     if isinstance(X, np.ma.MaskedArray):  # models would read what is under the mask
         X = matrix_of(X)[0]
     if env is None and is_array(model):  # what looks like predictions may be the rows themselves
@@ -65,6 +71,8 @@ def gather(
             "no environments given: the model comes first, iv.audit(model, X, y, env); None in its place audits the "
             "columns of X"
         )
+    if model is not None and X is not None:
+        refuse_no_rows(X)
     split_model = None if model is None else _in_order_of_labels(split(model, rows=X), X, y, env)
     X = _as_read(split_model, X)
     Z, columns, said = _represented(split_model, X, env)
@@ -72,7 +80,9 @@ def gather(
     representation = Environments(
         values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
     )
-    odd = (*representation.hand_over_notes(), *notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns]))
+    counted = None if representation.weight is None else representation.original(representation.weight)
+    lost = notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns], counted)
+    odd = (*representation.hand_over_notes(), *lost)
     asked, said = split_model, _said(split_model, X, Z) if said is None else said
     representation, target, split_model = _targeted(representation, asked, said, task)
     if split_model is not None and split_model.reads_one_column(said) and target.task == "binary":
@@ -80,14 +90,14 @@ def gather(
         values, centre, scale = _standardised(log_odds(said), weight)
         representation = representation.with_matrix(values, representation.columns)
     learned = split_model is not None and _learned(representation.columns, X)
-    network: Have[Network] = Missing("needs a torch model")
+    network: Have[Network] = _no_network(split_model)
     if split_model is None:
         compared = representation
     else:
         predictions = of_model(split_model, X, representation, target, Z, said if split_model is asked else None)
         compared = _compared(split_model, X, representation, target, predictions, learned, weight)
         if split_model.network is not None:
-            network = _several(X) if isinstance(X, NamedInputs) else Network(split_model, np.asarray(X))
+            network = _several(X) if isinstance(X, NO_TABLE) else Network(split_model, np.asarray(X))
     own_heads = _own_heads(compared, target)
 
     # all that cannot be had is known by now; only from here on heads are fitted
@@ -99,6 +109,8 @@ def gather(
     else:
         trained_head, head = heads_of_model(split_model, target, centre, scale)
     inputs, why_not_inputs = _inputs(X, split_model, compared, target, needs)
+    if without_inputs:
+        inputs, why_not_inputs = NO_INPUTS, ""
     material = Material(
         representation=representation,
         compared=compared,
@@ -134,15 +146,44 @@ def _in_memory(model: Any, X: Any, y: Any, env: Any, env_column: Any, target_nam
     return in_memory(X, y, env, env_column=env_column, target=target_name)
 
 
+def _rows_of_values(model: Any, y: Any, env: Any) -> Any:
+    """What stands for the inputs where none are given: predictions suffice for all that rests on them."""
+    if not is_array(model) or env is None:
+        raise InputError(
+            "X is None: a model is audited on the rows that it predicts, iv.audit(model, X, y, env); only predictions "
+            "that were made before do without, iv.audit(predictions, None, y, env)"
+        )
+    refuse_labels(model)
+    values = matrix_of(model)[0]
+    for what, given in (("env", env), ("the target", y)):
+        of_rows = isinstance(given, list | tuple) or len(getattr(given, "shape", ())) > 0
+        if of_rows and len(given) != len(values):
+            raise InputError(
+                f"there are {len(values)} predictions, but {what} has {len(given)} rows: give one prediction per row"
+            )
+    return values
+
+
 def _as_read(split_model: Split | None, X: Any) -> Any:
     """Of several named inputs the one array that the model reads, if it reads no more."""
-    if not isinstance(X, NamedInputs):
+    if not isinstance(X, NO_TABLE):
         return X
-    return X.alone if split_model is None or split_model.network is None else split_model.network.plain(X)
+    if split_model is not None and split_model.network is not None:
+        return split_model.network.plain(X)
+    return X.alone if isinstance(X, NamedInputs) else X
 
 
-def _several(X: NamedInputs) -> Missing:
-    return Missing(f"the network reads several inputs ({listed(X.parts)}), and only one array can be moved")
+def _several(X: NamedInputs | UnevenRows) -> Missing:
+    return Missing(f"{X.why_no_table}, and only one array can be moved")
+
+
+def _no_network(split_model: Split | None) -> Missing:
+    """Why inputs cannot be moved along gradients, of a model whose network is out of reach or that has none."""
+    if split_model is not None and hasattr(split_model.model, "network_"):
+        return Missing("needs a torch module as it is: gradients of an estimator's own network are not followed")
+    if split_model is not None and split_model.hides_network:
+        return Missing("needs the network itself, which is audited by its predictions here")
+    return Missing("needs a torch model")
 
 
 def _in_order_of_labels(split_model: Split, X: Any, y: Any, env: Any) -> Split:
@@ -278,8 +319,8 @@ def _inputs(
     """Numeric inputs for density ratios, images as rows of pixels; the representation, and why, if there are none."""
     if not {"inputs", "baseline"} & {*needs}:
         return NOT_ASKED_FOR, ""
-    if isinstance(X, NamedInputs):
-        return compared, f"there are several inputs ({listed(X.parts)})."
+    if isinstance(X, NO_TABLE):
+        return compared, f"{X.why_no_table}."
     of_network = split_model is not None and split_model.network is not None
     most = MOST_PIXELS // max(len(target.classes) - 1, 1) if getattr(X, "ndim", 2) > 2 or of_network else None
     if isinstance(X, np.ndarray) and X.ndim > 2:

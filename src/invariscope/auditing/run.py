@@ -22,6 +22,7 @@ from invariscope.errors import InputError
 from invariscope.progress import Say
 from invariscope.results import Result
 from invariscope.rows.settings import several
+from invariscope.rows.spelling import spelt
 
 EVERY = "all"
 
@@ -61,8 +62,8 @@ def run(
             continue
         if criterion in unasked:
             left_out[criterion.name] = Missing(
-                f'it takes long: ask for it with criteria="{EVERY}", or by name with criteria="{criterion.name}" '
-                "(--criteria on the command line)"
+                f"it takes long: ask for it with {spelt('criteria', EVERY)}, or by name with "
+                f"{spelt('criteria', criterion.name)}"
             )
             continue
         say(f"computing {criterion.title} for {len(material.representation)} environments")

@@ -18,15 +18,12 @@ from invariscope.models.outputs import HARD_LABELS, are_hard, checked_prediction
 from invariscope.models.splits import Split
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
+from invariscope.rows.spelling import spelling, spelt
 from invariscope.rows.targets import Target, target_of
 
 NO_PREDICTIONS = Missing("the model was given without its predictions")
 #: Distance of two models' predictions, in spreads, up to which they are one model, fitted by two solvers.
 SAME_MODEL = 1e-3
-OWN_BASELINE = Missing(
-    "DRIC's baseline, a linear head fitted on the same columns, is the very model that is audited: DRIC would be 1 by "
-    "construction. Audit another model, or give another baseline (baseline=...)."
-)
 #: Rows per weight of a head below which a learned representation is judged by its predictions. With fewer, classes can
 #: often be separated without error (no loss is left to compare), and numbers are mostly fitted to noise.
 ROWS_PER_WEIGHT = {"numbers": 2, "classes": 5}
@@ -34,10 +31,15 @@ ROWS_PER_WEIGHT = {"numbers": 2, "classes": 5}
 
 @dataclass(frozen=True)
 class Subject:
-    """What is audited; ``learned`` columns are made by the model, not by the user."""
+    """What is audited; ``learned`` columns are made by the model, not by the user.
+
+    ``level`` is what heads look at: the "representation", the "prediction" of a model that has no other, or again the
+    predictions, because the representation is "too wide".
+    """
 
     data: AuditedData
     learned: bool
+    level: str
     notes: tuple[str, ...]
 
 
@@ -48,7 +50,7 @@ def subject_of(split_model: Split | None, material: Material, learned: bool, why
     if narrowed and not isinstance(material.own_heads, Missing):
         notes.append(_narrowed(rows, material.compared, material.target))
     if why_not_inputs:
-        notes.append(f"DRIC and overlap are measured on the representation: {why_not_inputs}")
+        notes.append(f"DRIC is measured on the representation: {why_not_inputs}")
     data = AuditedData(
         rows=len(rows.X),
         labels=rows.labels,
@@ -63,7 +65,9 @@ def subject_of(split_model: Split | None, material: Material, learned: bool, why
         model="linear head fitted on the columns" if split_model is None else split_model.description,
     )
     notes += [*_notes_on_head(split_model, material, learned), *_notes_on_predictions(split_model, material)]
-    return Subject(data, learned, tuple(notes))
+    of_predictions = split_model is not None and split_model.level == "prediction"
+    level = "too wide" if narrowed else "prediction" if of_predictions else "representation"
+    return Subject(data, learned, level, tuple(notes))
 
 
 def too_wide(data: Environments, target: Target) -> bool:
@@ -170,15 +174,30 @@ def of_baseline(
     if isinstance(predictions, Missing):
         return predictions
     if not has_model:
-        return OWN_BASELINE
+        return _own_baseline()
     rows = fittable(inputs, target)
     if isinstance(rows, Missing):
-        return Missing(f"needs a baseline: give one (baseline=...), since {rows.reason}")
+        none = "which cannot be fitted:" if spelling().shell else f"give one ({spelt('baseline')}...), since"
+        return Missing(f"needs a baseline: {none} {rows.reason}")
     values: Floats = rows.original(_linked(pooled_head(rows, target)[1], target))
     audited = predictions.values
-    if values.shape == audited.shape and np.mean((values - audited) ** 2) <= SAME_MODEL**2 * np.var(values):
-        return OWN_BASELINE
+    if values.shape == audited.shape and _same(values, audited, rows):
+        return _own_baseline()
     return values
+
+
+def _own_baseline() -> Missing:
+    other = f"with {spelt('model')}" if spelling().shell else f"or give another baseline ({spelt('baseline')}...)"
+    return Missing(
+        "DRIC's baseline, a linear head fitted on the same columns, is the very model that is audited: DRIC would be 1 "
+        f"by construction. Audit another model, {other}."
+    )
+
+
+def _same(values: Floats, audited: Floats, rows: Environments) -> bool:
+    """Whether two models predict the same for the rows that count."""
+    there = slice(None) if rows.weight is None else rows.original(rows.weight) > 0
+    return bool(np.mean((values[there] - audited[there]) ** 2) <= SAME_MODEL**2 * np.var(values[there]))
 
 
 def _given_baseline(given: Any, X: Any, inputs: Environments, target: Target) -> Floats:

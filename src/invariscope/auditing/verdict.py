@@ -7,8 +7,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from invariscope.auditing.advice import driving_columns, next_if_not_invariant, next_if_settled, next_if_unsettled
+from invariscope.auditing.advice import (
+    driving_columns,
+    makes_errors,
+    next_if_not_invariant,
+    next_if_settled,
+    next_if_unsettled,
+)
 from invariscope.results import Estimate, Overlap, RegretResult
+from invariscope.rows.spelling import spelt
 from invariscope.wording import NO_BOUND, between, bounded, exactly, outwards, percent, plural, pvalue, quoted
 
 NOT_INVARIANT = "NOT INVARIANT"
@@ -21,6 +28,14 @@ STATES = (NOT_INVARIANT, INVARIANT, NEGLIGIBLE, CANNOT_TELL, UNINFORMATIVE)
 MARGIN = 0.02  # extra risk below which a difference is of no practical importance
 ALPHA = 0.05
 INFORMATIVE = 0.01  # share of the loss a head must remove before its invariance means anything
+#: Criteria that measure overlap, in the order in which theirs is spoken of, and on what.
+OVERLAP_OF = {"transport_gap": "the representation", "dric": "the rows as DRIC compares them"}
+#: What heads look at: its name, whose invariance that is, and what to do where nothing can be predicted from it.
+LOOKED_AT = {
+    "representation": ("this representation", "its", "improve the representation first, then audit it again"),
+    "prediction": ("the model's predictions", "their", "improve the model first, then audit it again"),
+    "too wide": ("the model's predictions", "their", "improve the model, or audit a narrower layer of it"),
+}
 VISIBLE = 0.0005  # shares below this read as nothing
 
 
@@ -70,11 +85,13 @@ def verdict_of(
     learned: bool = False,
     trained_by: str = "erm",
     weights: int = 0,
+    level: str = "representation",
 ) -> Verdict:
     """State, headline and sentences: who disagrees, by how much and how surely; about what; what to do next.
 
     ``learned`` columns are a model's own (hidden units, a score): nobody can look at how they were recorded.
-    ``trained_by`` is the objective the model was trained with, where that is known; ``weights`` is how many a head has.
+    ``trained_by`` is the objective the model was trained with, where that is known; ``weights`` is how many a head has;
+    ``level`` is what heads look at, one of ``LOOKED_AT``.
     """
     state = state_of(regret, margin, alpha)
     everywhere = _everywhere(len(regret.labels), env_name)
@@ -86,15 +103,16 @@ def verdict_of(
         NEGLIGIBLE: f"One head is not best everywhere{p}, but sharing it costs under {within} anywhere.",
         CANNOT_TELL: f"The rows do not settle whether one head serves {everywhere} to within {within}{p}.",
         UNINFORMATIVE: (
-            f"No linear head predicts {target_name} from this representation, so its invariance means nothing."
+            f"No linear head predicts {target_name} from {LOOKED_AT[level][0]}, so {LOOKED_AT[level][1]} invariance "
+            "means nothing."
         ),
     }[state]
     if state == UNINFORMATIVE:
         removed = max(regret.explained, 0.0)
         what = "variance" if regret.task == "regression" else "log-loss"
         sentences = [
-            f"The shared head removes {removed:.1%} of the {what} of {target_name} on rows it has not seen.",
-            "Next: improve the representation first, then audit it again.",
+            f"The shared head removes {percent(removed)} of the {what} of {target_name} on rows it has not seen.",
+            f"Next: {LOOKED_AT[level][2]}.",
         ]
     else:
         sentences = [
@@ -118,13 +136,13 @@ def verdict_without_draws(regret: RegretResult, env_name: str = "environment") -
     """The verdict where no interval was asked for (``n_boot=0``): the point estimates, and how to have one."""
     headline = (
         f"Whether one head serves {_everywhere(len(regret.labels), env_name)} is not settled by point estimates, and "
-        "n_boot=0 asks for no more."
+        f"{spelt('n_boot', 0)} asks for no more."
     )
     known, who = regret.known, _who(regret, math.inf)
     if known and math.isfinite(known[regret.worst].value):
         cost = percent(max(known[regret.worst].value, 0.0))
         who = f"Sharing one head seems to cost {quoted(regret.worst)} most, {cost} more loss than its own head would."
-    return Verdict(CANNOT_TELL, headline, (who, "Next: audit again with n_boot=999."))
+    return Verdict(CANNOT_TELL, headline, (who, f"Next: audit again with {spelt('n_boot', 999)}."))
 
 
 def _everywhere(count: int, env_name: str) -> str:
@@ -146,12 +164,14 @@ def most_affected(regret: RegretResult, margin: float) -> list[tuple[Hashable, E
 def _who(regret: RegretResult, margin: float) -> str:
     affected = most_affected(regret, margin)
     if not affected:
-        return "No regret could be computed: own heads make no error."
+        hidden = any(makes_errors(regret, label) for label in regret.labels)
+        also = ", or noise in the heads hides what the shared one costs" if hidden else ""
+        return f"No regret could be computed: own heads make no error{also}."
     label, first = affected[0]
     if math.isinf(first.value):
         return f"The own head of {quoted(label)} makes no error there, and a head that all share does."
     if max(one.value for _, one in affected) < VISIBLE and not first.interval[0] > margin:
-        return f"Sharing one head costs none of them more loss{_at_most(regret, margin)}."
+        return f"Sharing one head costs none of them more loss on these rows{_at_most(regret, margin)}."
     cost = f"{percent(first.value)} more loss" if first.value >= VISIBLE else "no more loss"
     text = f"Sharing one head costs {quoted(label)} {cost} than its own head would{_range(first, margin, '95 %: ')}"
     if len(affected) == 1 or affected[1][1].value < VISIBLE:
@@ -162,10 +182,13 @@ def _who(regret: RegretResult, margin: float) -> str:
 
 
 def _at_most(regret: RegretResult, margin: float) -> str:
+    """How much it may cost all the same, by the interval; "" without one, or where all of it is below 0."""
     interval = regret.worst_interval
     if not math.isfinite(interval[1]):
         return ""
-    return f" (at most {outwards(interval, margin)[1]} %)" if bounded(interval) else f" (how much {NO_BOUND})"
+    if not bounded(interval):
+        return f"; how much it may cost {NO_BOUND}"
+    return f"; it may cost up to {outwards(interval, margin)[1]} %" if interval[1] > 0 else ""
 
 
 def _range(estimate: Estimate, margin: float, level: str = "") -> str:
@@ -194,10 +217,18 @@ def _next(
     if state == NOT_INVARIANT:
         return next_if_not_invariant(regret, first, margin, env_name, overlap, learned, trained_by)
     if state == CANNOT_TELL:
-        return next_if_unsettled(regret, first, margin, env_name, weights)
+        return next_if_unsettled(regret, first, margin, env_name, weights, learned)
     return next_if_settled(env_name, overlap)
 
 
 def overlap_in(results: Mapping[str, Any]) -> Overlap | None:
-    """Overlap of the inputs, as DRIC needs it, or else of the representation; ``None`` without density ratios."""
-    return next((results[name].overlap for name in ("dric", "transport_gap") if name in results), None)
+    """Overlap of the representation, which is what heads see, or else of what DRIC compares, mostly the inputs.
+
+    ``None`` without density ratios. An audit speaks of no other: where one has rows, the other may have none.
+    """
+    return next((results[name].overlap for name in OVERLAP_OF if name in results), None)
+
+
+def overlap_of(results: Mapping[str, Any]) -> str:
+    """Whose overlap that is, in words."""
+    return next((whose for name, whose in OVERLAP_OF.items() if name in results), "")

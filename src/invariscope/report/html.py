@@ -12,7 +12,7 @@ from invariscope.auditing.record import Audit
 from invariscope.report.charts.bars_and_curves import bars, from_inputs, histogram, main_curve, side_by_side
 from invariscope.report.charts.heat_maps import gaps, matrix, overlaps
 from invariscope.report.charts.svg import svg
-from invariscope.report.markup import escaped
+from invariscope.report.markup import escaped, with_readable_names
 from invariscope.report.parts import (
     banner,
     criteria,
@@ -46,6 +46,7 @@ def style_sheet() -> str:
 
 def render(audit: Audit) -> str:
     """The whole page as text; it loads nothing from anywhere."""
+    audit = with_readable_names(audit)
     title = f"{audit.state}: {audit.data.target_name} by {audit.data.env_name} (invariance audit)"
     body = _top(audit) + "".join(part.markup(audit, figure) for part in PARTS)
     return (
@@ -59,6 +60,7 @@ def render(audit: Audit) -> str:
 
 def fragment(audit: Audit) -> str:
     """The verdict and the table of environments, for a notebook cell."""
+    audit = with_readable_names(audit)
     body = _top(audit) + banner.markup(audit, figure) + environments.markup(audit, figure)
     style, _, _ = style_sheet().partition(PAGE_ONLY)
     return f'<div class="invariscope"><style>\n{style}</style><div class="sheet">\n{body}</div></div>\n'

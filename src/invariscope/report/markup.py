@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from invariscope import wording
-from invariscope.shortening import distinct
+from invariscope.auditing.record import Audit
+from invariscope.shortening import abridged, distinct
 
 #: Letters of a name in a table: what three lines of its column hold.
 NAME_LETTERS = 44
@@ -17,6 +18,12 @@ class Figure(Protocol):
     """Draws the chart of this name from the numbers of a part; the caption stands below it, or beside it."""
 
     def __call__(self, name: str, numbers: Any, caption: str, **options: Any) -> str: ...
+
+
+def with_readable_names(audit: Audit) -> Audit:
+    """The audit as page and terminal show it: names that nobody could read are shortened, once for all parts."""
+    data = audit.data
+    return abridged(audit, (*data.labels, *data.columns, *data.classes, data.target_name, data.env_name))
 
 
 def escaped(text: Any) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 from invariscope import wording
 from invariscope.auditing.algorithm_needed import index_words
 from invariscope.auditing.record import Audit
+from invariscope.report.markup import with_readable_names
 from invariscope.report.parts import transport, worst_case
 from invariscope.report.parts.banner import banner, outline
 from invariscope.report.parts.criteria import shuffled
@@ -24,6 +25,8 @@ from invariscope.shortening import distinct
 ROW_LIMIT = 20
 #: Cells from which on columns stand two blanks apart.
 ROOMY = 98
+#: Letters of a cell from which on it may take two lines: a regret of thousands of per cent, with its interval.
+LONG_CELL = 22
 #: Letters of an environment's name.
 NAME_LETTERS = 26
 STATE_STYLES = {
@@ -39,6 +42,7 @@ CLASSICAL = ("risk_variance", "worst_environment_risk", "calibration_variance", 
 
 def table(audit: Audit) -> RenderableType:
     """Everything a person needs at a glance, for 80 columns and more. User text is never read as markup."""
+    audit = with_readable_names(audit)
     numbers = environments(audit)
     parts: list[RenderableType] = [_top(audit), Text(), *_verdict(audit), Text()]
     parts += [_indented(Environments(audit.data.env_name, numbers)), Text(), *_footnotes(audit, numbers.reasons)]
@@ -87,6 +91,8 @@ def _grid(env_name: str, numbers: EnvironmentTable, blanks: int) -> Table:
         elif any(wording.NO_BOUND in cell.plain for cell in cells):  # what takes words may take lines
             grid.add_column(head, justify="right", overflow="fold", min_width=15)
         else:
+            if blanks == 1 and any(len(cell.plain) > LONG_CELL for cell in cells):  # the interval below its regret
+                columns[title] = [Text(cell.plain.replace(" (", "\n(", 1), cell.style) for cell in cells]
             grid.add_column(head, justify="right", no_wrap=True, overflow="fold")
     # a narrow terminal folds them: no column may push another off the screen
     names = distinct([row.name for row in shown], NAME_LETTERS)
@@ -104,7 +110,7 @@ def _columns(numbers: EnvironmentTable, shown: Sequence[EnvironmentRow]) -> dict
         columns["regret"] = [Text(row.regret_words, STANDING_STYLES.get(row.standing, "")) for row in shown]
     if numbers.has_calibration:
         columns["ECE"] = [Text(text) for text in wording.aligned([row.ece.value for row in shown], 2)]
-    if numbers.has_overlap:
+    if numbers.overlap_of:
         columns["overlap"] = [Text(row.overlap_words) for row in shown]
     return columns
 

@@ -15,9 +15,9 @@ APART = [["good", "none"][{a, b} == {2, 3}] for a in range(4) for b in range(4)]
 
 def overlapping(audit: iv.Audit, verdicts: list[str]) -> iv.Audit:
     overlap = dataclasses.replace(
-        audit["dric"].overlap, pair_verdicts=tuple(tuple(verdicts[4 * k : 4 * k + 4]) for k in range(4))
+        audit["transport_gap"].overlap, pair_verdicts=tuple(tuple(verdicts[4 * k : 4 * k + 4]) for k in range(4))
     )
-    return replaced(audit, "dric", overlap=overlap)
+    return replaced(audit, "transport_gap", overlap=overlap)
 
 
 def test_extreme_pairs_are_the_largest_off_the_diagonal(audit: iv.Audit) -> None:
@@ -46,13 +46,13 @@ def test_pairs_without_common_rows_are_no_headline(audit: iv.Audit) -> None:
 
 def test_overlap_follows_labels_not_places(audit: iv.Audit) -> None:
     order = [2, 0, 3, 1]
-    overlap = overlapping(audit, APART)["dric"].overlap
+    overlap = overlapping(audit, APART)["transport_gap"].overlap
     turned = dataclasses.replace(
         overlap,
         labels=tuple(overlap.labels[k] for k in order),
         pair_verdicts=tuple(tuple(overlap.pair_verdicts[a][b] for b in order) for a in order),
     )
-    numbers = disagreement(replaced(replaced(audit, "dric", overlap=turned), "regret", pairs=VALUES))
+    numbers = disagreement(replaced(replaced(audit, "transport_gap", overlap=turned), "regret", pairs=VALUES))
     assert numbers is not None
     assert np.argwhere(numbers.apart).tolist() == [[3, 2]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import invariscope as iv
 from invariscope.criteria.regret.inference import Draws, draw_excess, invert
 from invariscope.criteria.regret.shared_head import fit_shared_head
 from invariscope.report.parts.environments import environment_rows, environments, standing
+from invariscope.report.parts.overlap import rows_left
 from invariscope.results import Estimate
 from invariscope.rows.resampling import generator
 from invariscope.rows.targets import target_of
@@ -102,11 +104,14 @@ def test_overlap_in_words(audit: iv.Audit) -> None:
     assert [row.overlap_words for row in environment_rows(without(audit, "dric", "transport_gap"))] == ["–"] * 4
 
 
-def test_overlap_is_that_of_the_inputs_or_else_of_the_representation(audit: iv.Audit) -> None:
+def test_overlap_is_that_of_the_representation_or_else_of_what_dric_compares(audit: iv.Audit) -> None:
     there = dataclasses.replace(audit["dric"].overlap, verdicts=("weak",) * 4)
-    audit = replaced(audit, "transport_gap", overlap=there)
+    audit = replaced(audit, "dric", overlap=there)
     assert audit.frame()["overlap"].tolist() == ["good", "good", "weak", "none"]
-    assert without(audit, "dric").frame()["overlap"].tolist() == ["weak"] * 4
+    assert environments(audit).overlap_of == "the representation"
+    only_dric = without(audit, "transport_gap")
+    assert only_dric.frame()["overlap"].tolist() == ["weak"] * 4
+    assert environments(only_dric).overlap_of == "the rows as DRIC compares them"
     assert "overlap" not in without(audit, "dric", "transport_gap").frame()
 
 
@@ -136,7 +141,7 @@ def test_losses_are_called_by_whose_they_are_and_by_the_names_of_the_frame(audit
 @pytest.mark.parametrize(
     ("regrets", "expected"),
     [
-        ([(0.38, 0.21, 0.6), (0, -0.01, 0.01)], "Sharing one head costs a 38 % more loss (21 … 60 %)"),
+        ([(0.38, 0.21, 0.6), (0, -0.01, 0.01)], 'Sharing one head costs "a" 38 % more loss (21 … 60 %)'),
         ([(0.38, 0.21, 0.6), (0.1, 0.05, 0.2)], "2 of 2 environments lose more than 2 % by sharing one head"),
         ([(0, -0.1, 0.1), (0, -0.01, 0.01)], "1 of 2 environments (a) could lose more than 2 %"),
         ([(0, -0.1, 0.1), (0, -0.1, 0.1)], "2 of 2 environments could lose more than 2 %"),
@@ -173,7 +178,7 @@ def test_a_name_that_ends_in_a_number_is_told_from_the_number_that_follows() -> 
 def test_a_regret_of_no_known_size_is_said_to_have_no_bound() -> None:
     audit = with_regrets(audited(), [(0.38, 0.021, 40.93), (0.1, -0.05, 17635.15)])
     table = environments(audit)
-    assert table.finding == "Sharing one head costs a 38 % more loss (at least 2.1 %, cannot be bounded)"
+    assert table.finding == 'Sharing one head costs "a" 38 % more loss (at least 2.1 %, cannot be bounded)'
     assert [row.regret_words for row in table.rows] == [
         "+38 % (at least 2.1, cannot be bounded)",
         "+10 % (cannot be bounded)",
@@ -192,3 +197,40 @@ def test_reasons_are_given_only_for_missing_numbers(audit: iv.Audit) -> None:
         "Shared-head regret was left out: Bern has 3 rows, too few for a head of its own.",
     )
     assert environments(without_regret).finding == "How each environment fares"
+
+
+def test_a_head_without_error_is_shown_without_loss(audit: iv.Audit) -> None:
+    """Not with what rounding left of it, which would cost the other losses their common decimals."""
+    own = np.array([0.9, 1.2, 9e-31, 1.1])
+    numbers = environments(replaced(audit, "regret", own_loss=own, shared_loss=own + 0.1))
+    losses = dict(zip([row.name for row in numbers.rows], numbers.losses(4)["own head loss"], strict=True))
+    assert losses["Switzerland"] == "0.00"
+    assert losses["Cleveland"] == "0.90"
+    assert audit.frame()["own_head_loss"].gt(0).all()  # the frame has all digits
+
+
+def test_weak_overlap_of_all_rows_says_that_they_are_too_few() -> None:
+    audit = audited(("a", "b"), sizes=(16, 400), criteria=("transport_gap",), apart=0.0)
+    rows = {row.name: row for row in environment_rows(audit)}
+    assert rows["a"].overlap == "weak"
+    assert rows["a"].effective > 0.3
+    assert re.fullmatch(r"weak: \d+ of 16 rows effective, fewer than 20", rows["a"].overlap_words)
+    assert re.fullmatch(r"\d+ of 16, fewer than 20", rows["a"].effective_rows)
+    assert rows["b"].overlap_words == "good"
+
+
+@pytest.mark.parametrize(
+    ("effective", "rows", "verdict", "said"),
+    [
+        (12, 12, "weak", "12 of 12, fewer than 20"),
+        (19.9, 66, "weak", "19 of 66, fewer than 20"),
+        (19.7, 66, "weak", "20 of 66"),  # under 30 % of them: that is what makes it weak
+        (2.4, 5, "none", "2 of 5, fewer than 3"),
+        (90, 100, "weak", "90 of 100"),  # not for want of rows: some of the others lie beyond their reach
+        (20, 20, "good", "20 of 20"),
+    ],
+)
+def test_rows_are_called_too_few_only_where_that_makes_the_overlap_weak(
+    effective: float, rows: float, verdict: str, said: str
+) -> None:
+    assert rows_left(effective, rows, verdict) == said

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import invariscope as iv
+from invariscope.report import html
 from invariscope.report.parts.overlap import OverlapMatrix, overlap_matrix
-from invariscope.report.parts.transport import Gaps, in_short, transport
+from invariscope.report.parts.transport import Gaps, in_short, markup, transport
 from tests.report.audits import HOSPITALS, audited, with_gaps, without
 
 NAN = math.nan
@@ -94,19 +96,24 @@ def test_shades_of_overlap_change_where_its_words_do(audit: iv.Audit) -> None:
 @pytest.mark.parametrize(
     ("task", "gaps", "half", "expected"),
     [
-        ("binary", [[0, -0.12], [0.02, 0]], 0.04, "If b's relation held in a, mean disease would be 12 points lower "
+        ("binary", [[0, -0.12], [0.02, 0]], 0.04,
+         'If the relation of "b" held in "a", mean disease would be 12 points lower '
          "(95 %: 8–16)"),
-        ("binary", [[0, 0.02], [0.12, 0]], 0.04, "If a's relation held in b, mean disease would be 12 points higher "
+        ("binary", [[0, 0.02], [0.12, 0]], 0.04,
+         'If the relation of "a" held in "b", mean disease would be 12 points higher '
          "(95 %: 8–16)"),
-        ("regression", [[0, -1234.4], [20, 0]], 100.2, "If b's relation held in a, mean disease would be 1,234 lower "
+        ("regression", [[0, -1234.4], [20, 0]], 100.2,
+         'If the relation of "b" held in "a", mean disease would be 1,234 lower '
          "(95 %: 1,134–1,335)"),
-        ("regression", [[0, 0.0321], [0, 0]], 0.01, "If b's relation held in a, mean disease would be 0.032 higher "
+        ("regression", [[0, 0.0321], [0, 0]], 0.01,
+         'If the relation of "b" held in "a", mean disease would be 0.032 higher '
          "(95 %: 0.022–0.042)"),
         ("binary", [[0, 0.02], [-0.031, 0]], 0.04, "No environment's relation would move another's mean disease by "
          "more than 7.1 points (95 %)"),
         ("regression", [[0, 3], [NAN, 0]], 10, "No environment's relation would move another's mean disease by "
          "more than 13 (95 %), where they overlap"),
-        ("binary", [[0, NAN], [NAN, 0]], 1, "a and b hardly overlap: neither's relation can be tried on the other"),
+        ("binary", [[0, NAN], [NAN, 0]], 1,
+         '"a" and "b" hardly overlap: neither\'s relation can be tried on the other'),
     ],
 )  # fmt: skip
 def test_finding(task: str, gaps: list[list[float]], half: float, expected: str) -> None:
@@ -130,7 +137,7 @@ def test_finding_where_most_are_refused() -> None:
     assert found_there.tally == ""
     gaps[0, 1] = 0.1
     sure = found(with_gaps(of("abc"), gaps))
-    assert sure.finding.startswith("If b's relation held in a, mean disease would be 10 points higher")
+    assert sure.finding.startswith('If the relation of "b" held in "a", mean disease would be 10 points higher')
     assert sure.tally == "5 of 6 pairs cannot be compared"
 
 
@@ -166,7 +173,7 @@ def test_of_several_classes_the_one_that_moves_most_is_named() -> None:
     assert gaps.several
     assert gaps.heading == "How far the class of disease that moves most would move, in percentage points"
     assert gaps.finding.startswith(
-        'If a\'s relation held in b, the share of "virginica" in disease would be 30 points lower'
+        'If the relation of "a" held in "b", the share of "virginica" in disease would be 30 points lower'
     )
     assert gaps.description(gaps.ranked[1]).startswith("a with the relation of b: setosa +12 points")
     calm = found(with_gaps(audit, [[0, 0.01], [0.02, 0]]))
@@ -196,7 +203,7 @@ def test_no_more_digits_than_the_intervals_bear() -> None:
 def test_long_names_that_begin_alike_are_told_apart() -> None:
     names = tuple(f"the university hospital of the {side} bank of it" for side in ("left", "right"))
     gaps = found(with_gaps(audited(names, criteria=("transport_gap",)), [[0, 0.12], [0, 0]]))
-    assert gaps.finding.startswith("If the…right bank of it's relation held in the…left bank of it, mean ")
+    assert gaps.finding.startswith('If the relation of "the…right bank of it" held in "the…left bank of it", mean ')
 
 
 def test_overlap_in_words(audit: iv.Audit) -> None:
@@ -209,3 +216,26 @@ def test_overlap_in_words(audit: iv.Audit) -> None:
     overlap = audit["transport_gap"].overlap
     good = dataclasses.replace(overlap, pair_verdicts=(("good",) * 4,) * 4)
     assert overlaps(with_gaps(audit, np.zeros((4, 4)), overlap=good)).finding == "All pairs overlap well"
+
+
+def test_a_cell_says_all_its_numbers(audit: iv.Audit) -> None:
+    gaps = found(audit)
+    assert gaps.draws == 999
+    assert [gaps.description(gaps.ranked[place]) for place in (0, 5, -1)] == [
+        "Cleveland with the relation of VA Long Beach: −18 points (95 %: −22 … −14), p = 0.004",
+        "Hungary with the relation of Cleveland: +6 points (95 %: +2 … +10), p = 0.30",
+        "VA Long Beach with the relation of Cleveland: not compared, none overlap, 12 of 303 rows effective",
+    ]
+    # no smaller than 999 draws can show
+    assert gaps.chance(dataclasses.replace(gaps.ranked[0], pvalue=0.001)) == "p ≤ 0.001"
+
+
+def test_every_pair_is_a_row_of_the_table(audit: iv.Audit) -> None:
+    section = markup(audit, html.figure)
+    _, *rows = re.findall(r"<tr>.*?</tr>", section.partition('<table class="gap-list">')[2])
+    cells = [re.sub("<[^>]+>", "|", row.replace("><", "")).strip("|").split("|") for row in rows]
+    assert len(rows) == 12
+    assert cells[1] == ["Cleveland", "Switzerland", "−12*", "−16 … −8", "0.004", "31 of 123, weak", "100 %", "0.97",
+                        "8 %", "1.3 %"]  # fmt: skip
+    assert cells[5][:6] == ["Hungary", "Cleveland", "+6", "+2 … +10", "0.30", "245 of 303, good"]
+    assert cells[-1][:6] == ["VA Long Beach", "Cleveland", "–", "–", "–", "12 of 303, none"]

@@ -65,6 +65,8 @@ def test_without_distances_the_finding_is_about_a_quarter_of_the_unit() -> None:
     numbers = found(with_curve(audited(task="regression"), apart=np.full(2, np.nan)))
     assert numbers.finding == ("A shift of a quarter of R could at worst raise the squared error from 0.500 to 1.00")
     assert "can double" in numbers.unit
+    alone = in_short(with_curve(audited(task="regression"), apart=np.full(2, np.nan)))  # without the page's caption
+    assert alone == f"{numbers.finding} (R is the distance at which the error (root mean square) can double)."
     assert numbers.ticks == ()
     assert numbers.other_losses == ""
 

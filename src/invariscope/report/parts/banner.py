@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from invariscope.auditing.verdict import most_affected
 from invariscope.report.markup import Figure, escaped, note
 from invariscope.report.parts.left_out import why_without
 from invariscope.results import Estimate, RegretResult
+from invariscope.shortening import among
 
 SYMBOLS = {
     "NOT INVARIANT": "✕",
@@ -66,8 +68,9 @@ def _facts(audit: Audit) -> tuple[tuple[str, str], ...]:
         if audit.data.task == "regression"
         else "of the log-loss of guessing removed by the shared head"
     )
-    facts = [
-        ("chance of a difference this large if one head served all", wording.pvalue(regret.pvalue, len(regret.null))),
+    chance = wording.pvalue(regret.pvalue, len(regret.null))
+    facts = [("chance of a difference this large if one head served all", chance)] if len(regret.null) else []
+    facts += [
         (gain, wording.percent(regret.explained)),
         ("margin: the extra loss that would not matter", wording.exactly(margin)),
     ]
@@ -79,8 +82,8 @@ def _largest(label: Hashable, first: Estimate, regret: RegretResult, margin: flo
     """The largest regret that the state rests on, with the interval that the table gives it."""
     surely = "is surely" if first.interval[0] > margin else "may be"
     which = "largest regret" if label == regret.worst else f"largest regret that {surely} over the margin"
-    what = f"{which}, in {wording.short(label)}; the interval allows for having picked it"
-    return what, wording.change(first.value, first.interval, margin)
+    picked = "; the interval allows for having picked it" if math.isfinite(first.interval[0]) else ""
+    return f"{which}, in {among(label, regret.labels)}{picked}", wording.change(first.value, first.interval, margin)
 
 
 def markup(audit: Audit, figure: Figure) -> str:

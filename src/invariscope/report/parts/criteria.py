@@ -23,6 +23,8 @@ from invariscope.results import (
     WorstCaseResult,
 )
 from invariscope.rows.arrays import Floats
+from invariscope.rows.settings import NOT_DRAWN
+from invariscope.shortening import among
 
 NO_INTERVAL = (math.nan, math.nan)
 
@@ -48,6 +50,11 @@ def criteria(audit: Audit) -> tuple[CriterionRow, ...]:
     return tuple(_row(name, audit.results[name], audit.settings.alpha) for name in order)
 
 
+def _notes(result: Any) -> tuple[str, ...]:
+    """Its notes, but for the one that all have where nothing was drawn: the table of environments says so once."""
+    return tuple(note for note in result.notes if note != NOT_DRAWN)
+
+
 def _row(name: str, result: Any, alpha: float) -> CriterionRow:
     words = CRITERIA.get(name)
     value, interval = wording.number(result.value), wording.span(getattr(result, "interval", NO_INTERVAL))
@@ -64,7 +71,7 @@ def _row(name: str, result: Any, alpha: float) -> CriterionRow:
         better=words.better if words else "",
         tells=words.tells if words else "",
         cannot_tell=words.cannot_tell if words else "",
-        notes=tuple(result.notes),
+        notes=_notes(result),
     )
 
 
@@ -72,9 +79,12 @@ def _detail(result: Any, alpha: float) -> str:
     """What stands under the value of a criterion."""
     match result:
         case TransportGapResult():
-            return f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}"
+            if not math.isfinite(result.value):
+                return "no pair can be compared"
+            return f"all pairs together {wording.pvalue(result.pvalue, len(result.null))}" if len(result.null) else ""
         case RegretResult():
-            return f"mean over environments; score test {wording.pvalue(result.pvalue, len(result.null))}"
+            chance = f"score test {wording.pvalue(result.pvalue, len(result.null))}" if len(result.null) else ""
+            return _joined("mean over environments", chance)
         case InfluenceResult():
             bound = index_words(result, alpha, "when shuffled")[1]
             return _joined(bound, wording.pvalue(result.pvalue, len(result.null)) if bound else "")
@@ -87,7 +97,7 @@ def _detail(result: Any, alpha: float) -> str:
         case EnvironmentResult():
             largest = wording.number(result.per_environment[result.worst].value)
             unit = f" {result.unit}" if result.unit else ""
-            return f"worst: {wording.short(result.worst)}, {largest}{unit}"
+            return f"worst: {among(result.worst, result.per_environment)}, {largest}{unit}"
         case _:  # a criterion of the user's own
             pvalue = getattr(result, "pvalue", math.nan)
             return wording.pvalue(pvalue) if math.isfinite(pvalue) else ""
@@ -113,17 +123,17 @@ def explanation(name: str) -> str:
 
 def markup(audit: Audit, figure: Figure) -> str:
     """A table with a line for each criterion."""
-    rows = [_cells(row) for row in criteria(audit)]
+    rows = criteria(audit)
     if not rows:
         return ""
+    value = "value (95 %)" if any(row.interval for row in rows) else "value"
     heads = (
-        '<th scope="col">criterion</th><th scope="col" class="value">value (95 %)</th>'
-        '<th scope="col">what it tells</th>'
+        f'<th scope="col">criterion</th><th scope="col" class="value">{value}</th><th scope="col">what it tells</th>'
     )
     return section(
         "Published and classical criteria",
         "What each criterion says, and what it cannot",
-        table("criteria", heads, rows) + "\n",
+        table("criteria", heads, list(map(_cells, rows))) + "\n",
     )
 
 

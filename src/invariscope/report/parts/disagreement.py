@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from invariscope import wording
 from invariscope.auditing.advice import comparable
 from invariscope.auditing.record import Audit
-from invariscope.auditing.verdict import overlap_in
+from invariscope.auditing.verdict import overlap_in, overlap_of
 from invariscope.report.markup import Figure, name_cell, name_head, note, section, short_names, table
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import among
 
 #: A matrix with more environments than this cannot be read: the most extreme pairs are listed instead.
 MATRIX_LIMIT = 12
 PAIR_LIMIT = 12
-APART_LEGEND = "Dashed: no common rows, so that the head could only guess."
+APART_LEGEND = "Dashed: no overlap of {whose}, so that the head could only guess."
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,13 @@ def disagreement(audit: Audit) -> Disagreement | None:
         values=regret.pairs,
         apart=different & np.isnan(pairs),
         extreme=extreme,
-        finding=_finding(
-            regret.pvalue, audit.settings.alpha, extreme, audit.settings.margin, (len(order), len(flat) - len(names))
-        ),
+        finding=_finding(audit, names, extreme, (len(order), len(flat) - len(names))),
     )
 
 
-def _finding(pvalue: float, alpha: float, extreme: tuple[Pair, ...], margin: float, counts: tuple[int, int]) -> str:
-    if pvalue >= alpha:
+def _finding(audit: Audit, names: tuple[str, ...], extreme: tuple[Pair, ...], counts: tuple[int, int]) -> str:
+    pvalue, margin = audit.results["regret"].pvalue, audit.settings.margin
+    if pvalue >= audit.settings.alpha:
         return f"Differences between heads are within what chance makes ({wording.pvalue(pvalue)})"
     if not extreme:
         return "No two environments have rows in common on which their heads could be compared"
@@ -79,7 +79,7 @@ def _finding(pvalue: float, alpha: float, extreme: tuple[Pair, ...], margin: flo
     if worst.value <= margin:
         none = "there, none" if few else "No environment"
         return f"{few}{none} would lose more than {wording.exactly(margin)} with the head of another"
-    served, head = (wording.quoted(wording.short(name)) for name in (worst.served, worst.head))
+    served, head = (wording.quoted(among(name, names)) for name in (worst.served, worst.head))
     match = f"orst match: {served} with the head of {head}, {extra_loss(worst.value)} loss"
     return f"{few}w{match}" if few else f"W{match}"
 
@@ -107,7 +107,7 @@ def markup(audit: Audit, figure: Figure) -> str:
         body = figure(
             "matrix",
             numbers,
-            f"{caption} {APART_LEGEND}" if numbers.apart.any() else caption,
+            f"{caption} {APART_LEGEND.format(whose=overlap_of(audit.results))}" if numbers.apart.any() else caption,
             margin=audit.settings.margin,
         )
     else:
@@ -123,6 +123,6 @@ def markup(audit: Audit, figure: Figure) -> str:
         ]
         total, apart = len(numbers.names) * (len(numbers.names) - 1), int(numbers.apart.sum())
         body = table("pairs", heads, rows) + "\n"
-        without = f" {apart:,} without common rows are left out." if apart else ""
+        without = f" {apart:,} without overlap of {overlap_of(audit.results)} are left out." if apart else ""
         body += note(f"The {len(numbers.extreme)} most extreme of {total:,} pairs.{without}")
     return section("Who disagrees with whom", numbers.finding, body)

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 
 from invariscope import wording
 from invariscope.auditing.record import Audit
-from invariscope.auditing.verdict import overlap_in
+from invariscope.auditing.verdict import overlap_in, overlap_of
 from invariscope.report.charts.interval_bars import Axis, axis_of, bar, ticks_above
 from invariscope.report.markup import Figure, escaped, name_head, note, section, short_names, small, table
 from invariscope.report.parts.left_out import why_without
+from invariscope.report.parts.overlap import rows_left
 from invariscope.results import Estimate
+from invariscope.shortening import among
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NOTHING = Estimate(math.nan)
+#: Of the largest loss: what is smaller is left over from rounding, as of a head that makes no error.
+ROUNDING = 1e-13
 #: Environments shown in a page's table; the frame has them all.
 TABLE_LIMIT = 60
 
@@ -57,35 +61,43 @@ class EnvironmentRow:
     @property
     def effective_rows(self) -> str:
         """How many rows still count: "31 of 123"; empty where that is not known."""
-        return f"{self.effective * self.rows:,.0f} of {self.rows:,.0f}" if self.overlap else ""
+        return rows_left(self.effective * self.rows, self.rows, self.overlap) if self.overlap else ""
 
     @property
     def overlap_words(self) -> str:
         """Either "good", or how little is left: "weak: 31 of 123 rows effective"."""
         if self.overlap in ("", "good"):
             return self.overlap or wording.MISSING
-        return f"{self.overlap}: {self.effective_rows} rows effective"
+        left = rows_left(self.effective * self.rows, self.rows, self.overlap, " rows effective")
+        return f"{self.overlap}: {left}"
 
 
 @dataclass(frozen=True)
 class EnvironmentTable:
     """All environments, the largest regret first; which columns there are numbers for, and why others are missing.
 
-    ``whose`` are the losses there are, by the names of the frame.
+    ``whose`` are the losses there are, by the names of the frame; ``overlap_of`` says what overlaps, "" without any.
     """
 
     rows: tuple[EnvironmentRow, ...]
     whose: tuple[str, ...]
     has_regret: bool
     has_calibration: bool
-    has_overlap: bool
+    overlap_of: str
     finding: str
     reasons: tuple[str, ...]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any regret has an interval: none has where nothing was drawn."""
+        return any(row.standing != "unknown" for row in self.rows)
 
     def losses(self, count: int) -> dict[str, list[str]]:
         """Columns of losses of the first environments, by titles that say whose they are; comparable by eye."""
         shown = self.rows[:count]
-        values = wording.aligned([getattr(row, name) for name in self.whose for row in shown])
+        numbers = [getattr(row, name) for name in self.whose for row in shown]
+        least = ROUNDING * max((loss for loss in numbers if math.isfinite(loss)), default=0.0)
+        values = wording.aligned([0.0 if loss < least else loss for loss in numbers])
         return {name.replace("_", " "): values[k * len(shown) :][: len(shown)] for k, name in enumerate(self.whose)}
 
 
@@ -127,7 +139,7 @@ def environments(audit: Audit) -> EnvironmentTable:
         whose=whose,
         has_regret=has_regret,
         has_calibration="calibration_variance" in audit.results,
-        has_overlap=overlap_in(audit.results) is not None,
+        overlap_of=overlap_of(audit.results),
         finding=_finding(audit, rows),
         reasons=_reasons(audit, rows),
     )
@@ -182,17 +194,20 @@ def _finding(audit: Audit, rows: Sequence[EnvironmentRow]) -> str:
     known = [row for row in rows if math.isfinite(row.regret.value)]
     if "regret" not in audit.results or not known:
         return "How each environment fares"
+    limit, names = wording.exactly(margin), [row.name for row in rows]
+    if all(row.standing == "unknown" for row in known):
+        cost = f"{wording.percent(max(known[0].regret.value, 0.0))} more loss"
+        return f"Sharing one head seems to cost {wording.quoted(among(known[0].name, names))} most, {cost}"
     over = [row for row in known if row.standing == "over"]
     undecided = [row for row in known if row.standing != "under"]
-    limit = wording.exactly(margin)
     if len(over) > 1:
         return f"{len(over)} of {len(rows)} environments lose more than {limit} by sharing one head"
     if over:
         span = wording.between(over[0].regret.interval, margin, to=" … ")
         cost = f"{wording.percent(over[0].regret.value)} more loss ({span})"
-        return f"Sharing one head costs {wording.quoted(wording.short(over[0].name))} {cost}"
+        return f"Sharing one head costs {wording.quoted(among(over[0].name, names))} {cost}"
     if undecided:
-        could = "could lose" if len(undecided) > 1 else f"({wording.short(undecided[0].name)}) could lose"
+        could = "could lose" if len(undecided) > 1 else f"({among(undecided[0].name, names)}) could lose"
         return f"{len(undecided)} of {len(rows)} environments {could} more than {limit} by sharing one head: still open"
     return f"No environment loses more than {limit} by sharing one head"
 
@@ -202,7 +217,6 @@ def _reasons(audit: Audit, rows: Sequence[EnvironmentRow]) -> tuple[str, ...]:
     incomplete = {
         "regret": any(not math.isfinite(v) for r in rows for v in (r.regret.value, *r.regret.interval)),
         "calibration_variance": any(not math.isfinite(r.ece.value) for r in rows),
-        "dric": any(not r.overlap for r in rows),
     }
     notes = [
         note
@@ -256,7 +270,8 @@ def _columns(
     for title, losses in environment_table.losses(len(shown)).items():
         columns.append(Column(title, "number other", losses))
     if environment_table.has_regret:
-        columns.append(Column("regret (95 %)", "number regret", [_regret_cell(row) for row in shown]))
+        title = "regret (95 %)" if environment_table.has_intervals else "regret"
+        columns.append(Column(title, "number regret", [_regret_cell(row) for row in shown]))
     if axis is not None:
         bars = [bar(row.regret, row.standing, axis, margin) for row in shown]
         columns.append(Column("", "bar", bars, ticks_above(axis, margin)))
@@ -265,7 +280,7 @@ def _columns(
         spans = [small(wording.span(row.ece.interval, 2)) for row in shown]
         cells = [escaped(value) + span for value, span in zip(values, spans, strict=True)]
         columns.append(Column("ECE", "number other", cells))
-    if environment_table.has_overlap:
+    if environment_table.overlap_of:
         columns.append(Column("overlap", "other", [escaped(row.overlap) + small(row.effective_rows) for row in shown]))
     return columns
 
@@ -279,14 +294,22 @@ def _regret_cell(row: EnvironmentRow) -> str:
 def _captions(environment_table: EnvironmentTable, axis: Axis | None, margin: float) -> str:
     parts = []
     if axis is not None:
+        on_axis = (
+            f"on one axis from {wording.percent(axis.low)} to {wording.percent(axis.high)}; dashed line: the margin of "
+            f"{wording.exactly(margin)}"
+        )
         parts.append(
             "Worst first. Bars: regret with its 95 % interval, whose lower end allows for having looked at all "
-            f"environments, on one axis from {wording.percent(axis.low)} to {wording.percent(axis.high)}; dashed line: "
-            f"the margin of {wording.exactly(margin)}; an arrow: the interval goes on. "
+            f"environments, {on_axis}; an arrow: the interval goes on. "
             "Filled dot: the interval lies wholly over or under the margin; hollow dot: it contains it."
+            if environment_table.has_intervals
+            else f"Worst first. Dots: regret, {on_axis}."
         )
-    if environment_table.has_overlap:
-        parts.append("Numbers at the overlap: effective rows, of all rows.")
+    if environment_table.overlap_of:
+        parts.append(
+            f"Overlap: of {environment_table.overlap_of}, with all other environments together; the numbers are "
+            "effective rows, of all rows."
+        )
     hidden = len(environment_table.rows) - TABLE_LIMIT
     if hidden > 0:
         parts.append(f"{hidden:,} more environments are not shown: see the frame or the JSON file.")

@@ -29,7 +29,8 @@ GLOSSARY = {
     "density ratio": "How much more likely a row is in one environment than in another. It serves as a weight that "
     "makes the rows of one look like those of the other.",
     "overlap": "Whether environments have similar rows. Without it, one cannot be made to look like the other, and "
-    "comparing them is guesswork.",
+    "comparing them is guesswork. Measured on the representation, which is what heads see; DRIC, and its notes, look "
+    "at the inputs where these are numbers.",
     "effective rows": "How many rows still count once they are weighted to look like another environment. Few, when a "
     "handful of rows has to stand for all.",
 }

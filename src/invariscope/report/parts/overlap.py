@@ -7,17 +7,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
-from invariscope.ratios.overlap import GOOD, WEAK
+from invariscope.ratios.overlap import ENOUGH, FEWEST, GOOD, WEAK
 from invariscope.report.markup import Figure, escaped
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import among
 
 #: Shares of effective rows at which the shade of the overlap changes: the verdict's first, then even steps.
 OVERLAP_STEPS = (WEAK, GOOD, 0.55, 0.8)
 LEGEND = (
-    "How many rows of the environment above still count once they are weighted to look like the one at the left; "
-    "the stronger the colour, the larger their share."
+    "Overlap of the representation: how many rows of the environment above still count once they are weighted to look "
+    "like the one at the left; the stronger the colour, the larger their share."
 )
+
+
+def rows_left(effective: float, rows: float, verdict: str, noun: str = "") -> str:
+    """How many rows still count; where their share is fine and they are too few all the same, fewer than how many.
+
+    >>> rows_left(30.75, 123, "weak"), rows_left(11.9, 12, "weak", " rows effective"), rows_left(19.6, 20, "weak")
+    ('31 of 123', '12 of 12 rows effective, fewer than 20', '19 of 20, fewer than 20')
+    """
+    limit = {"weak": ENOUGH, "none": FEWEST}.get(verdict, 0)
+    few = GOOD * rows <= effective < limit
+    shown = min(round(effective), limit - 1) if few else effective  # 19.6 are not 20
+    return f"{shown:,.0f} of {rows:,.0f}{noun}" + (f", fewer than {limit}" if few else "")
 
 
 @dataclass(frozen=True)
@@ -37,14 +50,15 @@ class OverlapPair:
     @property
     def effective_rows(self) -> str:
         """How many rows still count: "31 of 123"."""
-        return f"{self.effective:,.0f} of {self.rows:,.0f}"
+        return rows_left(self.effective, self.rows, self.verdict)
 
     @property
     def words(self) -> str:
         """The verdict, what it rests on, and how much of ``target`` lies beyond reach."""
         beyond = 1.0 - self.reached
         lost = f", {wording.percent(beyond)} of {self.target} lie where {self.source} has no rows"
-        return f"{self.verdict} overlap, {self.effective_rows} rows effective{lost if beyond >= 0.01 else ''}"
+        left = rows_left(self.effective, self.rows, self.verdict, " rows effective")
+        return f"{self.verdict} overlap, {left}{lost if beyond >= 0.01 else ''}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ def overlap_matrix(overlap: Overlap, names: tuple[str, ...]) -> OverlapMatrix:
         finding=_finding([pair.verdict for row in pairs for pair in row if pair is not None]),
         calibration=(
             f"The estimated chance that a row belongs to an environment is off by {mean} on average, "
-            f"most for {wording.quoted(wording.short(names[worst]))} ({most})."
+            f"most for {wording.quoted(among(names[worst], names))} ({most})."
         ),
         cap=overlap.cap,
     )

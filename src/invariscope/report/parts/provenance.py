@@ -31,7 +31,7 @@ def provenance(audit: Audit) -> tuple[tuple[str, str], ...]:
         ("seed", f"{settings.seed}"),
         ("bootstrap and null draws", _draws(audit)),
         ("margin", wording.exactly(settings.margin)),
-        ("significance level", f"{settings.alpha:g}"),
+        ("significance level", f"{settings.alpha:g} for p-values; intervals are 95 %" if settings.n_boot else ""),
         ("versions", " · ".join(f"{name} {version}" for name, version in settings.versions.items())),
         ("time taken", wording.duration(settings.seconds)),
         ("made", wording.moment(settings.created)),

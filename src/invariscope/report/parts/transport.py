@@ -31,8 +31,8 @@ REFUSED_LEGEND = (
     f"{FEWEST_ROWS}, or over {wording.percent(1 - MOST)} of the environment at the left beyond their reach."
 )
 PAIRS_LEGEND = (
-    "p allows for all pairs. Mean ratio: the mean weight, 1 if the ratio is right. Heaviest row: its share of all "
-    "weight. Heavy rows: those that weigh more than {cap:g}."
+    "Mean ratio: the mean weight, 1 if the ratio is right. Heaviest row: its share of all weight. Heavy rows: those "
+    "that weigh more than {cap:g}."
 )
 
 
@@ -127,8 +127,8 @@ class Gaps:
         if pair.refused:
             return f"{head}not compared, {pair.overlap.words}"
         moving = f"{pair.moving} " if pair.moving else ""
-        gap = f"{self.unit.text(pair.gap)}{self.unit.suffix} (95 %: {self.interval(pair)})"
-        return f"{head}{moving}{gap}, {self.chance(pair)}"
+        gap = f"{head}{moving}{self.unit.text(pair.gap)}{self.unit.suffix}"
+        return f"{gap} (95 %: {self.interval(pair)}), {self.chance(pair)}" if self.draws else gap
 
 
 def transport(audit: Audit) -> Gaps | None:
@@ -231,8 +231,8 @@ def _finding(names: tuple[str, ...], ranked: tuple[GapPair, ...], unit: Unit, se
         return f"{one} and {other} hardly overlap: neither's relation can be tried on the other"
     if first.refused:
         return "The environments hardly overlap: no one's relation can be tried on another"
-    if first.sure:
-        return _surest(first, short, unit, target)
+    if first.sure or not math.isfinite(first.interval[0]):
+        return _largest(first, short, unit, target)
     subject = f"share of any class of {target}" if several else _subject(first, target).removeprefix("the ")
     return _at_most(ranked, unit.classes, subject)
 
@@ -250,17 +250,18 @@ def _at_most(ranked: tuple[GapPair, ...], classes: bool, subject: str) -> str:
     return f"No environment's relation would move another's {subject} by more than {most}{where}"
 
 
-def _surest(pair: GapPair, short: dict[str, str], unit: Unit, target: str) -> str:
-    """The largest of the sure gaps."""
+def _largest(pair: GapPair, short: dict[str, str], unit: Unit, target: str) -> str:
+    """The largest of the sure gaps, or of all where nothing was drawn and none has an interval."""
     sign = 1 if pair.gap > 0 else -1
     ends = sorted(sign * end for end in pair.interval)
     low, high = (unit.text(end, signed=False) for end in ends)
     interval = f"{low}–{high}" if ends[0] >= 0 else f"{low} … {high}"
     gap = f"{unit.text(abs(pair.gap), signed=False)}{unit.suffix} {'higher' if pair.gap > 0 else 'lower'}"
+    gap = f"{gap} (95 %: {interval})" if math.isfinite(ends[0]) else f"about {gap}"
     borrowed = short[pair.borrowed]
     relation = f"the relation of {borrowed}" if borrowed.endswith(('"', "…")) else f"{borrowed}'s relation"
     subject = _subject(pair, target)
-    return f"If {relation} held in {short[pair.moved]}, {subject} would be {gap} (95 %: {interval})"
+    return f"If {relation} held in {short[pair.moved]}, {subject} would be {gap}"
 
 
 # --- markup -----------------------------------------------------------------------------------------------------
@@ -270,11 +271,12 @@ def markup(audit: Audit, figure: Figure) -> str:
     if gaps is None:
         return ""
     overlap = overlap_matrix(audit.results["transport_gap"].overlap, gaps.names)
-    legend = f"{PAIRS_LEGEND.format(cap=overlap.cap)} {overlap.calibration}"
+    chance, intervals = ("p allows for all pairs. ", ", with intervals") if gaps.draws else ("", "")
+    legend = f"{chance}{PAIRS_LEGEND.format(cap=overlap.cap)} {overlap.calibration}"
     if len(gaps.names) <= MATRIX_LIMIT:
         body = _matrices(gaps, overlap, figure)
         every = "Both" if len(gaps.ranked) == 2 else f"All {len(gaps.ranked)}"
-        body += f"<details><summary>{every} pairs as a table, with intervals</summary>\n"
+        body += f"<details><summary>{every} pairs as a table{intervals}</summary>\n"
         body += _list(gaps, gaps.ranked) + note(legend) + "</details>\n"
     else:
         shown = gaps.ranked[:PAIR_LIMIT]
@@ -314,10 +316,12 @@ def _list(gaps: Gaps, pairs: Sequence[GapPair]) -> str:
 
 def _cells(gaps: Gaps, pair: GapPair) -> dict[str, str]:
     overlap = pair.overlap
-    return ({"class": pair.moving or wording.MISSING} if gaps.several else {}) | {
-        "gap": gaps.unit.text(pair.gap) + ("*" if pair.sure else ""),
-        "95 %": gaps.interval(pair) or wording.MISSING,
-        "p, all pairs": gaps.chance(pair).removeprefix("p ").removeprefix("= "),
+    cells = {"class": pair.moving or wording.MISSING} if gaps.several else {}
+    cells["gap"] = gaps.unit.text(pair.gap) + ("*" if pair.sure else "")
+    if gaps.draws:
+        cells["95 %"] = gaps.interval(pair) or wording.MISSING
+        cells["p, all pairs"] = gaps.chance(pair).removeprefix("p ").removeprefix("= ")
+    return cells | {
         "effective rows": f"{overlap.effective_rows}, {overlap.verdict}",
         "within reach": wording.percent(overlap.reached),
         "mean ratio": wording.number(overlap.mean_ratio, 2),

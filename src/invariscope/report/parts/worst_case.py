@@ -13,9 +13,12 @@ from invariscope.report.markup import Figure, escaped, note, section
 from invariscope.report.parts.criteria import explanation
 from invariscope.results import WorstCaseResult
 from invariscope.rows.arrays import Floats
+from invariscope.shortening import among
 
 #: Environments with a line of their own under the curve; the rest is summed up in a sentence.
 TICK_LIMIT = 12
+#: Letters of the name of the one that a sentence speaks of.
+TICK_LETTERS = 30
 TITLES = {
     "zero_one": "share of rows wrong (%)",
     "log_loss": "cross-entropy",
@@ -39,6 +42,11 @@ class Curve:
     def factor(self) -> float:
         """100 for a share, which is drawn in per cent; 1 for all others."""
         return 100.0 if self.of == "zero_one" else 1.0
+
+    @property
+    def has_band(self) -> bool:
+        """Whether there is a band to see: without draws there is none."""
+        return bool((self.high > self.low).any())
 
     def at(self, place: float) -> float:
         """The loss at a distance."""
@@ -131,7 +139,8 @@ def reached(audit: Audit) -> Reached | None:
 def _shift(ticks: list[Tick]) -> tuple[str, float]:
     """The shift that sentences speak of: as large as that of the environment furthest out, or else a quarter of R."""
     if ticks and ticks[0].place > 0:
-        return f"A shift as large as {wording.short(ticks[0].name, 30)}'s", ticks[0].place
+        name = among(ticks[0].name, [tick.name for tick in ticks], TICK_LETTERS)
+        return f"A shift as large as {name}'s", ticks[0].place
     return "A shift of a quarter of R", 0.25
 
 
@@ -153,7 +162,10 @@ def _other_losses(curves: tuple[Curve, ...], ticks: list[Tick]) -> str:
 def in_short(audit: Audit) -> str:
     """One sentence for the terminal, or nothing."""
     numbers = worst_case(audit)
-    return "" if numbers is None else f"{numbers.finding}."
+    if numbers is None:
+        return ""
+    known = bool(numbers.ticks) and numbers.ticks[0].place > 0
+    return f"{numbers.finding}." if known else f"{numbers.finding} (R is {numbers.unit})."
 
 
 def markup(audit: Audit, figure: Figure) -> str:
@@ -161,9 +173,10 @@ def markup(audit: Audit, figure: Figure) -> str:
     numbers = worst_case(audit)
     if numbers is None:
         return ""
+    band = "; band: 95 %, from rows drawn again. " if numbers.curves[0].has_band else ". "
     caption = (
-        "Line: the largest mean loss that any shift of the representation of this size could cause, labels unchanged; "
-        f"band: 95 %, from rows drawn again. R, one unit, is {numbers.unit}. "
+        "Line: the largest mean loss that any shift of the representation of this size could cause, labels unchanged"
+        f"{band}R, one unit, is {numbers.unit}. "
     )
     if numbers.ticks:
         caption += (
