@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="margin_judged_late",
+        file="cli/audit.py",
+        old='return share_above_zero("it", margin, MARGIN)',
+        new="return margin",
+        seen="a margin of 2 is refused only when the table is read",
+        tests=("cli/test_audit.py::test_a_margin_is_a_share_and_not_per_cent",),
+    ),
+    Mutant(
+        name="commands_speak_python",
+        file="cli/__init__.py",
+        old="with typed_in(SHELL):",
+        new="with suppress():",
+        seen="advice on the command line that cannot be typed there",
+        tests=("cli/test_spelling.py::test_no_sentence_names_an_option_as_python_does",),
+    ),
+    Mutant(
         name="met_conditions_pass",
         file="cli/audit.py",
         old="CONDITION_MET = 1",

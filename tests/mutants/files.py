@@ -120,4 +120,12 @@ MUTANTS = [
             "cli/test_audit.py::test_one_place_holds_one_file_and_a_device_any_number",
         ),
     ),
+    Mutant(
+        name="steps_and_their_total_exchanged",
+        file="progress.py",
+        old='f"{done:,} of {total:,}"',
+        new='f"{total:,} of {done:,}"',
+        seen="20,000 of 1,500 epochs are done",
+        tests=("test_progress.py::test_steps_are_counted_on_a_terminal",),
+    ),
 ]

@@ -191,4 +191,12 @@ MUTANTS = [
         seen="rows mixed with rows they should not meet",
         tests=("objectives/test_lisa.py::test_partners_of_classes_are_all_those_allowed_and_no_others",),
     ),
+    Mutant(
+        name="one_iteration_of_matching_refused",
+        file="objectives/wasserstein_matching.py",
+        old="iterations < 1:",
+        new="iterations <= 1:",
+        seen="a setting that works is refused",
+        tests=("objectives/test_wasserstein_matching.py::test_input_that_does_not_fit_is_named",),
+    ),
 ]

@@ -6,6 +6,16 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="training_reads_under_the_mask",
+        file="training/rows.py",
+        old='array_of(X, "X", table=True), vector_of(y, "y")',
+        new='np.asarray(X), vector_of(y, "y")',
+        seen="masked values trained on as if they were there",
+        tests=(
+            "hostile/test_hostile.py::test_hostile_input_gets_a_right_answer_or_a_clear_refusal[training.Rows.of-X]",
+        ),
+    ),
+    Mutant(
         name="ramp_begins_at_once",
         file="training/schedule.py",
         old="(full - before) * ((step - self.wait) / self.ramp)",
@@ -112,18 +122,50 @@ MUTANTS = [
     Mutant(
         name="divergence_from_the_better_start",
         file="training/outcome.py",
-        old="if end.risk <= DIVERGED * max(constant, start.risk):",
-        new="if end.risk <= DIVERGED * min(constant, start.risk):",
+        old="if not worse_than_constant(end.risk, max(constant, start.risk)):",
+        new="if not worse_than_constant(end.risk, min(constant, start.risk)):",
         seen="a good start makes a fair model look diverged",
         tests=("training/test_outcome.py::test_ten_times_the_best_constant_is_where_divergence_begins",),
     ),
     Mutant(
         name="divergence_to_nan_is_handed_out",
         file="training/outcome.py",
-        old="if end.risk <= DIVERGED * max(constant, start.risk):",
-        new="if not end.risk > DIVERGED * max(constant, start.risk):",
+        old="~(np.asarray(risk) <= TIMES_WORSE",
+        new="(np.asarray(risk) > TIMES_WORSE",
         seen="a network of NaN is handed out",
         tests=("training/test_outcome.py::test_ten_times_the_best_constant_is_where_divergence_begins",),
+    ),
+    Mutant(
+        name="worse_than_a_constant_only_if_the_start_was_better",
+        file="training/outcome.py",
+        old="if worse_than_constant(end.risk, constant):",
+        new="if worse_than_constant(end.risk, max(constant, start.risk)):",
+        seen="columns in units of thousands give a useless network without a word",
+        tests=("training/test_outcome.py::test_what_is_no_model_among_many_is_told_of_one",),
+    ),
+    Mutant(
+        name="learnt_nothing_by_a_fixed_gain",
+        file="training/outcome.py",
+        old="gained > NEXT_TO_NOTHING * explained:",
+        new="gained > 0:",
+        seen="a network a hair better than a constant is handed out without a word",
+        tests=("training/test_outcome.py::test_a_tenth_of_what_least_squares_explain_is_next_to_nothing",),
+    ),
+    Mutant(
+        name="least_squares_explain_noise",
+        file="training/outcome.py",
+        old="return explained if explained > 3 * chance else 0.0",
+        new="return explained",
+        seen="many columns of noise are said to explain the target",
+        tests=("training/test_outcome.py::test_columns_that_say_nothing_need_no_advice_in_any_units",),
+    ),
+    Mutant(
+        name="units_of_the_target_are_not_looked_at",
+        file="training/outcome.py",
+        old='(("X", rows.inputs), ("y", rows.targets))[: 2 if rows.task == "regression" else 1]',
+        new='(("X", rows.inputs),)',
+        seen="a target near 1,000 is to be trained for ten times the steps, in vain",
+        tests=("training/test_outcome.py::test_a_target_in_unusual_units_is_told_and_the_advice_helps",),
     ),
     Mutant(
         name="half_of_the_units_silent_is_a_collapse",

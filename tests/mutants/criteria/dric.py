@@ -85,4 +85,12 @@ MUTANTS = [
         seen="n_boot=0 waits for hundreds of refits",
         tests=("auditing/test_audit.py::test_all_criteria_do_without_draws",),
     ),
+    Mutant(
+        name="value_outside_its_interval_not_told",
+        file="criteria/dric/dric.py",
+        old="if value < interval[0] or value > interval[1]:",
+        new="if value > interval[1]:",
+        seen="a number beside an interval that does not hold it, without a word",
+        tests=("criteria/dric/test_resampling.py::test_a_value_outside_the_middle_of_its_refits_is_said_to_be",),
+    ),
 ]

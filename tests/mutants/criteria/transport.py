@@ -113,4 +113,12 @@ MUTANTS = [
         seen="standard errors of n instead of n − 1",
         tests=("criteria/transport/test_transport_gap.py::test_by_exact_arithmetic",),
     ),
+    Mutant(
+        name="gaps_judged_by_rounding",
+        file="criteria/transport/transport_gap.py",
+        old="(gaps.se[compared] <= rounding).all()",
+        new="(gaps.se[compared] <= -1.0).all()",
+        seen="a p-value of 0.001, or of 1, that is rounding error over rounding error",
+        tests=("criteria/transport/test_transport_gap.py::test_an_exact_relation_has_no_gap_and_no_noise",),
+    ),
 ]
