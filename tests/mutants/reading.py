@@ -223,8 +223,8 @@ MUTANTS = [
     Mutant(
         name="gaps_that_nothing_needs_cost_rows_beside_predictions",
         file="reading/missing_values.py",
-        old="frame, gaps[list(protected)], env, protected, spell)",
-        new="frame, gaps, env, protected, spell)",
+        old="frame, gaps[list(protected)], env, protected)",
+        new="frame, gaps, env, protected)",
         seen="rows go for gaps in columns that predictions do without",
         tests=("reading/test_read.py::test_beside_predictions_rows_go_for_gaps_in_what_is_needed_alone",),
     ),
@@ -239,7 +239,7 @@ MUTANTS = [
     Mutant(
         name="commas_explained_where_none_separates",
         file="reading/environment_labels.py",
-        old="if first is None or not spell.shell:",
+        old="if first is None or not spelling().shell:",
         new="if first is None:",
         seen="Python is told of quotes that only a shell needs",
         tests=("reading/test_environment_labels.py::test_environments_left_out_in_a_shell",),

@@ -21,7 +21,7 @@ from invariscope.reading.environment_labels import (
     without_environments,
 )
 from invariscope.rows.environments import Environments
-from invariscope.rows.spelling import PYTHON, SHELL
+from invariscope.rows.spelling import PYTHON, SHELL, typed_in
 
 DAYS = ["2024-12-30", "2023-03-05", "2024-02-29", "2023-03-06"]
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False) | st.integers(-20, 20).map(float)
@@ -154,8 +154,8 @@ def test_what_cannot_be_grouped(values: list[object], how: str | int | list[floa
 
 
 def test_the_shell_is_told_its_own_options() -> None:
-    with pytest.raises(InputError, match="pass --env-bins 4 for that many groups"):
-        bin_environments(pd.Series([1, 2], name="age"), "year", spell=SHELL)
+    with pytest.raises(InputError, match="pass --env-bins 4 for that many groups"), typed_in(SHELL):
+        bin_environments(pd.Series([1, 2], name="age"), "year")
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -266,12 +266,13 @@ def test_labels_survive_pickling_and_compare_with_text() -> None:
 def test_numbers_and_dates_that_need_bins() -> None:
     with pytest.raises(InputError, match=r'"age" \(env=\) has 4 different values in 4 rows, 4 of .*with env_bins=4\.$'):
         refuse_unbinned(pd.Series([1.5, 2.5, 3.5, 4.5], name="age"))
-    with pytest.raises(InputError, match=r"\(--env\) .* with --env-bins month\.$"):
-        refuse_unbinned(pd.Series(pd.to_datetime(DAYS), name="day"), spell=SHELL)
+    with pytest.raises(InputError, match=r"\(--env\) .* with --env-bins month\.$"), typed_in(SHELL):
+        refuse_unbinned(pd.Series(pd.to_datetime(DAYS), name="day"))
     with pytest.raises(InputError, match="1,500 different values in 4,500 rows: environments"):
         refuse_unbinned(pd.Series(np.repeat(np.arange(1500), 3), name="site"))
-    with pytest.raises(InputError, match=r"with --env-bins 4, or leave out what is rare with --drop-env 7,8\.$"):
-        refuse_unbinned(pd.Series([1.0] * 6 + [7, 8], name="age"), spell=SHELL)
+    sentence = r"with --env-bins 4, or leave out what is rare with --drop-env 7,8\.$"
+    with pytest.raises(InputError, match=sentence), typed_in(SHELL):
+        refuse_unbinned(pd.Series([1.0] * 6 + [7, 8], name="age"))
     for days in (DAYS, [f"{day}.05.2024" for day in range(10, 14)], ["05/06/2024", "06/05/2024", "05/05/2024"]):
         with pytest.raises(InputError, match=r'Group it, for example with env_bins="month"\.$'):
             refuse_unbinned(pd.Series(days, name="day"))
@@ -304,19 +305,21 @@ def test_environments_left_out(env: list[object], drop: str, keep: list[int], no
 
 def test_environments_left_out_in_a_shell() -> None:
     env = pd.Series(["a", "b", "c, d", "e"], name="site")
-    assert without_environments(env, ("a, b",), spell=SHELL)[0].tolist() == [False, False, True, True]
-    assert without_environments(env, ("c, d", "a"), spell=SHELL)[0].tolist() == [False, True, False, True]
-    assert without_environments(env, (), spell=SHELL)[1] == ()
-    with pytest.raises(InputError) as told:
-        without_environments(env, ("c, d,a",), spell=SHELL)
+    with typed_in(SHELL):
+        assert without_environments(env, ("a, b",))[0].tolist() == [False, False, True, True]
+        assert without_environments(env, ("c, d", "a"))[0].tolist() == [False, True, False, True]
+        assert without_environments(env, ())[1] == ()
+        with pytest.raises(InputError) as told:
+            without_environments(env, ("c, d,a",))
+        assert without_environments(env, ('"c, d",a',))[0].tolist() == [False, True, False, True]
     assert str(told.value) == (
         'there is no site "c" (--drop-env): there are "a", "b", "c, d", "e"; a label with a comma goes in double '
         "quotes, or in an option of its own: --drop-env 'c, d'"
     )
-    assert without_environments(env, ('"c, d",a',), spell=SHELL)[0].tolist() == [False, True, False, True]
-    for labels, drop, spell in ((env[[0, 1, 3]], ("a,f",), SHELL), (env, ("f",), PYTHON)):  # commas separate nothing
-        with pytest.raises(InputError, match=r'^there is no site "f" .*: there are "a", "b".*, "e"$'):
-            without_environments(labels, drop, spell=spell)
+    sentence = r'^there is no site "f" .*: there are "a", "b".*, "e"$'
+    for labels, drop, how in ((env[[0, 1, 3]], ("a,f",), SHELL), (env, ("f",), PYTHON)):  # commas separate nothing
+        with pytest.raises(InputError, match=sentence), typed_in(how):
+            without_environments(labels, drop)
     with pytest.raises(InputError, match=r"drop_env= names every site: there would be no row left, name fewer$"):
         without_environments(env, env.tolist())
 

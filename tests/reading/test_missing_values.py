@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from invariscope.errors import InputError
 from invariscope.reading.missing_values import fill
 from invariscope.reading.options import MISSING_CHOICES
-from invariscope.rows.spelling import SHELL
+from invariscope.rows.spelling import SHELL, typed_in
 
 NAN = float("nan")
 
@@ -42,8 +42,8 @@ def test_refused_with_count_and_place(patients: pd.DataFrame) -> None:
         fill(patients[["age", "chol"]], "refuse", env=patients["hospital"])
     assert str(caught.value) == one
     several = "2 columns have missing values: chol 3, sex 1 (chol in Oslo: 2 of 2). Drop them, or pass --missing "
-    with pytest.raises(InputError) as caught:
-        fill(patients, "refuse", env=patients["hospital"], spell=SHELL)
+    with pytest.raises(InputError) as caught, typed_in(SHELL):
+        fill(patients, "refuse", env=patients["hospital"])
     assert str(caught.value) == several + "impute-median."
     with pytest.raises(InputError, match=r'^column "sex" has 1 missing value\. Drop it'):
         fill(patients[["sex"]], "refuse")
@@ -129,11 +129,13 @@ def test_where_most_rows_would_go_the_columns_that_miss_most_are_named() -> None
         'Left out 60 of 100 rows with missing values (a 60, b 50, c 20). With drop=["a", "b"] it would be 20.',
     )
     env = pd.Series(np.where(np.arange(100) < 61, "Oslo", "Bern"))
-    with pytest.raises(InputError, match=r"1 of 61 rows of Oslo is left, .* miss most with --drop a,b \(a 60, b 50"):
-        fill(frame, "drop-rows", env=env, spell=SHELL)
+    sentence = r"1 of 61 rows of Oslo is left, .* miss most with --drop a,b \(a 60, b 50"
+    with pytest.raises(InputError, match=sentence), typed_in(SHELL):
+        fill(frame, "drop-rows", env=env)
     few = pd.Series(np.where(np.arange(100) < 20, "Oslo", "Bern")).where(np.arange(100) != 30, "Oslo")
-    with pytest.raises(InputError, match=r"1 of 21 rows of Oslo is left, .*: leave it out with --drop-env Oslo \(c 20"):
-        fill(frame[["c", "d"]], "drop-rows", env=few, spell=SHELL)
+    sentence = r"1 of 21 rows of Oslo is left, .*: leave it out with --drop-env Oslo \(c 20"
+    with pytest.raises(InputError, match=sentence), typed_in(SHELL):
+        fill(frame[["c", "d"]], "drop-rows", env=few)
 
 
 def test_an_unknown_choice() -> None:

@@ -13,7 +13,7 @@ from invariscope.errors import InputError
 from invariscope.reading import ReadOptions
 from invariscope.reading.environment_labels import with_remedy
 from invariscope.reading.read import read_with
-from invariscope.rows.spelling import SHELL
+from invariscope.rows.spelling import SHELL, typed_in
 
 TABLE = pd.DataFrame({"y": range(6), "age": [1, 5, 2, 4, 3, 6], "dose": [2, 4, 4, 2, 4, 2], "times": [1, 2] * 3})
 
@@ -21,7 +21,7 @@ TABLE = pd.DataFrame({"y": range(6), "age": [1, 5, 2, 4, 3, 6], "dose": [2, 4, 4
 def test_read_takes_every_option_with_the_same_default() -> None:
     parameters = inspect.signature(iv.read).parameters
     for field in fields(ReadOptions):
-        if field.name in ("weight", "prediction", "spell"):  # of commands, so far
+        if field.name in ("weight", "prediction"):  # of commands, so far
             continue
         assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY
         if field.name not in ("target", "env"):
@@ -30,7 +30,8 @@ def test_read_takes_every_option_with_the_same_default() -> None:
 
 def test_a_shell_and_python_read_the_same() -> None:
     python = iv.read(TABLE, target="y", env="age", env_bins=2, drop=["times"])
-    typed = read_with(TABLE, ReadOptions(target="y", env="age", env_bins="2", drop=["times"], spell=SHELL))
+    with typed_in(SHELL):
+        typed = read_with(TABLE, ReadOptions(target="y", env="age", env_bins="2", drop=["times"]))
     pd.testing.assert_frame_equal(python.frame, typed.frame)
 
 
@@ -48,10 +49,10 @@ def test_weights_and_predictions_go_along_and_are_no_features() -> None:
 
 
 def test_only_what_fails_because_of_environments_gets_a_remedy() -> None:
-    options = ReadOptions(target="y", env="site", spell=SHELL)
+    options = ReadOptions(target="y", env="site")
     env = pd.Series(["a", "b"], name="site")
     sentence = r"^too few\. To drop all of these, pass --drop-env a,b\.$"
-    with pytest.raises(InputError, match=sentence), with_remedy(env, options):
+    with pytest.raises(InputError, match=sentence), typed_in(SHELL), with_remedy(env, options):
         raise InputError("too few.", environments=["a", "b"])
     with pytest.raises(InputError, match=r"^wrong$"), with_remedy(env, options):
         raise InputError("wrong")

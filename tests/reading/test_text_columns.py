@@ -8,7 +8,7 @@ import pytest
 
 from invariscope.errors import InputError
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
-from invariscope.rows.spelling import SHELL
+from invariscope.rows.spelling import SHELL, typed_in
 
 
 def clean(values: list[str | None], *, numbers: bool = True) -> tuple[list[object], tuple[str, ...]]:
@@ -45,8 +45,8 @@ def test_numbers_written_as_text(values: list[str | None], expected: list[float]
 def test_a_comma_that_can_mean_two_things_is_refused(values: list[str | None]) -> None:
     with pytest.raises(InputError, match=r'"dose" holds texts such as "1,234.*decimals or thousands.*drop="dose"$'):
         clean(values)
-    with pytest.raises(InputError, match=r"pass --categories dose or --drop dose$"):
-        cleaned(pd.Series(values, name="dose"), TextRemarks(), spell=SHELL)
+    with pytest.raises(InputError, match=r"pass --categories dose or --drop dose$"), typed_in(SHELL):
+        clean(values)
     assert clean(values, numbers=False) == (values, ())
 
 
@@ -73,8 +73,9 @@ def test_numbers_with_a_few_texts_among_them_are_refused_with_counts() -> None:
         'column "dose" holds numbers in 1,498 of 1,500 rows, and 2 × "-": pass na="-" if that means missing, or pass '
         'categories="dose" or drop="dose"'
     )
-    with pytest.raises(InputError, match=r'2 × "-", 1 × "n d": pass --na - --na \'n d\' if that means missing'):
-        cleaned(pd.Series([*numbers, "-", "-", "n d"], name="dose"), TextRemarks(), spell=SHELL)
+    sentence = r'2 × "-", 1 × "n d": pass --na - --na \'n d\' if that means missing'
+    with pytest.raises(InputError, match=sentence), typed_in(SHELL):
+        clean([*numbers, "-", "-", "n d"])
     with pytest.raises(InputError, match=r'1 × "b4" and 3 other texts: write numbers there, or pass categories="dose"'):
         clean([*numbers, *(f"b{k}" for k in range(8))])
     assert clean([*numbers, "-"], numbers=False)[1] == ()

@@ -17,6 +17,7 @@ from invariscope.progress import reporting
 from invariscope.reading import ReadOptions
 from invariscope.reading.read import read_with
 from invariscope.rows.arrays import Floats
+from invariscope.rows.spelling import spelt
 from invariscope.shortening import distinct
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def train_command(
         chosen = _objective(objective, penalty)
         rows = read_with(data, options)
         with with_remedy(rows.env, options):
-            training = Training.of(rows, chosen, leave_out=leave_out, task=task, spell=options.spell)
+            training = Training.of(rows, chosen, leave_out=leave_out, task=task)
     model = training.fitted(
         objective=objective, penalty=penalty, hidden=layers, random_state=seed, progress=not quiet, **settings
     )
@@ -195,15 +196,14 @@ def _next_step(data: Path, out: Path, options: ReadOptions, task: str) -> str:
     """The command that audits the model on the same table, read in the same way."""
     if out.suffix.lower() == ".onnx":
         return "Next: run it with onnxruntime; for `invariscope audit --model`, train with --out model.skops"
-    spell = options.spell
-    words = [spell("target", options.target), spell("env", options.env)]
+    words = [spelt("target", options.target), spelt("env", options.env)]
     for name in ("features", "drop", "categories", "na", "drop_env"):
-        words += [spell(name, value) for value in getattr(options, name) or ()]
+        words += [spelt(name, value) for value in getattr(options, name) or ()]
     for name, value, usual in (
         ("missing", options.missing, "refuse"),
         ("env_bins", options.env_bins, None),
         ("task", task, "auto"),
     ):
         if value != usual:
-            words.append(spell(name, value))
-    return " ".join(["Next: invariscope audit", shlex.quote(str(data)), *words, spell("model", str(out))])
+            words.append(spelt(name, value))
+    return " ".join(["Next: invariscope audit", shlex.quote(str(data)), *words, spelt("model", str(out))])

@@ -21,7 +21,7 @@ from invariscope.reading.environment_labels import named_environments
 from invariscope.reading.named_table import some
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
-from invariscope.rows.spelling import PYTHON, Spelling
+from invariscope.rows.spelling import spelt
 from invariscope.rows.targets import Target, label_array, refuse_unfit_for_own_heads, target_of
 
 if TYPE_CHECKING:
@@ -51,17 +51,16 @@ class Training:
         *,
         leave_out: Sequence[str] = (),
         task: str = "auto",
-        spell: Spelling = PYTHON,
     ) -> Training:
         """Find the environments to leave out, by label, and refuse what cannot be trained on."""
         data = rows.environments
         target = target_of(data, task)
         refuse_unfit_for_own_heads(data, target)
-        left_out = _left_out(data, leave_out, spell)
+        left_out = _left_out(data, leave_out)
         if len(data) - len(left_out) < objective.fewest_environments:
             raise InputError(
-                f"{spell('objective', objective.name)} compares environments, but {spell('leave_out')} leaves only "
-                f"one: leave out fewer, or pass {spell('objective', 'erm')}"
+                f"{spelt('objective', objective.name)} compares environments, but {spelt('leave_out')} leaves only "
+                f"one: leave out fewer, or pass {spelt('objective', 'erm')}"
             )
         X = rows.X[~_among(data, left_out)]
         same = (X.min() == X.max()).to_numpy()  # nothing is learnt about it, so it must not count elsewhere
@@ -112,12 +111,12 @@ class Training:
         return {name: _means(parts, codes, len(self.data)) for name, parts in losses.items()}
 
 
-def _left_out(data: Environments, given: Sequence[str], spell: Spelling) -> tuple[int, ...]:
+def _left_out(data: Environments, given: Sequence[str]) -> tuple[int, ...]:
     codes = {level_name(label): code for code, label in enumerate(data.labels)}
-    wanted = named_environments(given, codes, data.env_name, "leave_out", spell)
+    wanted = named_environments(given, codes, data.env_name, "leave_out")
     if len(wanted) == len(codes):
         raise InputError(
-            f"{spell('leave_out')} names every {data.env_name}: there would be nothing to train on; leave out fewer"
+            f"{spelt('leave_out')} names every {data.env_name}: there would be nothing to train on; leave out fewer"
         )
     return tuple(codes[label] for label in wanted)
 

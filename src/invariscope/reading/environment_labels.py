@@ -18,7 +18,7 @@ from invariscope.reading.read_table import kind_of
 from invariscope.reading.written_values import dates_of, look_like_dates, mostly_numbers
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.settings import REAL, shown, whole_number
-from invariscope.rows.spelling import PYTHON, Spelling
+from invariscope.rows.spelling import spelling, spelt
 
 #: Parts of a date: a whole number that is in the order of the groups, from ``column.dt``; and its label.
 DATE_BINS: Mapping[str, tuple[Callable[[Any], Any], Callable[[int], str]]] = {
@@ -73,9 +73,7 @@ class Bin(str):
         return not self < other
 
 
-def bin_environments(
-    column: pd.Series, how: str | int | Sequence[float], *, spell: Spelling = PYTHON
-) -> tuple[pd.Series, tuple[str, ...]]:
+def bin_environments(column: pd.Series, how: str | int | Sequence[float]) -> tuple[pd.Series, tuple[str, ...]]:
     """Group the rows by a date or a number; every row comes into exactly one group.
 
     Parameters
@@ -101,19 +99,19 @@ def bin_environments(
     >>> bin_environments(pd.Series(["2024-05-31", "2023-01-01"], name="day"), "quarter")[0].tolist()
     ['2024-Q2', '2023-Q1']
     """
-    option = spell("env_bins")
+    option = spelt("env_bins")
     if isinstance(how, str):
         if how not in DATE_BINS:
             raise InputError(
                 f'{option} is "{how}": give one of {", ".join(DATE_BINS)}, a number of groups, or the edges of groups'
             )
-        dates, note = _dates(column, how, spell)
+        dates, note = _dates(column, how)
         codes, texts = _parts_of_dates(dates, how)
         return _labelled(column, codes, texts), (note,) if note else ()
     kind = kind_of(column)
     if kind != "numbers":
         dated = kind == "dates" or (kind == "text" and look_like_dates(column))
-        remedy = f"pass {spell('env_bins', 'month')}, say" if dated else f"leave out {option}"
+        remedy = f"pass {spelt('env_bins', 'month')}, say" if dated else f"leave out {option}"
         raise InputError(f'column "{column.name}" is {kind}, which cannot be cut into groups of numbers: {remedy}')
     values: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if isinstance(how, REAL):
@@ -142,7 +140,7 @@ def _edges(how: Any, option: str) -> Floats:
     return edges
 
 
-def refuse_unbinned(column: pd.Series, *, spell: Spelling = PYTHON) -> None:
+def refuse_unbinned(column: pd.Series) -> None:
     """Refuse numbers or dates, also as text, of which (nearly) every row has its own, and say how to group them.
 
     A single row of some other label is refused as well: no environment consists of one.
@@ -159,20 +157,20 @@ def refuse_unbinned(column: pd.Series, *, spell: Spelling = PYTHON) -> None:
         proposed: str | int = "month" if kind == "dates" else PROPOSED
         rare = f", {len(alone):,} of them in one row only" if len(alone) else ""
         raise InputError(
-            f'column "{column.name}" ({spell("env")}) has {len(counts):,} different values in {len(column):,} rows'
+            f'column "{column.name}" ({spelt("env")}) has {len(counts):,} different values in {len(column):,} rows'
             f"{rare}: environments need several rows each. Group it, for example with "
-            f"{spell('env_bins', proposed)}{'' if many else f', or leave out what is rare with {_drop(alone, spell)}'}."
+            f"{spelt('env_bins', proposed)}{'' if many else f', or leave out what is rare with {_drop(alone)}'}."
         )
     if not many:  # more are refused as identifiers, whoever asks
         raise InputError(
             f'{column.name} "{alone[0]}" has 1 row, and environments need several: leave out what is so rare with '
-            f"{_drop(alone, spell)}, or give it another label"
+            f"{_drop(alone)}, or give it another label"
         )
 
 
-def _drop(labels: pd.Index, spell: Spelling) -> str:
+def _drop(labels: pd.Index) -> str:
     """The option that leaves out a few labels; of many only the first, as an example."""
-    return spell("drop_env", [level_name(label) for label in labels[:PROPOSED]]) + (
+    return spelt("drop_env", [level_name(label) for label in labels[:PROPOSED]]) + (
         " (and so on)" if len(labels) > PROPOSED else ""
     )
 
@@ -184,13 +182,13 @@ def _labelled(column: pd.Series, codes: Integers, texts: Sequence[str]) -> pd.Se
 
 
 # --- dates ------------------------------------------------------------------------------------------------------------
-def _dates(column: pd.Series, how: str, spell: Spelling) -> tuple[pd.Series, str]:
+def _dates(column: pd.Series, how: str) -> tuple[pd.Series, str]:
     kind = kind_of(column)
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return column, ""
     if kind in ("dates", "text") and not pd.api.types.is_timedelta64_dtype(column.dtype):
-        return dates_of(column, order_matters=how != "year", spell=spell)
-    remedy = f"pass {spell('env_bins', PROPOSED)} for that many groups" if kind == "numbers" else "name another column"
+        return dates_of(column, order_matters=how != "year")
+    remedy = f"pass {spelt('env_bins', PROPOSED)} for that many groups" if kind == "numbers" else "name another column"
     raise InputError(f'column "{column.name}" holds {kind}, not dates: {remedy}')
 
 
@@ -279,9 +277,7 @@ def _groups_between(column: pd.Series, values: Floats, edges: Floats) -> tuple[p
 
 
 # --- left out ---------------------------------------------------------------------------------------------------------
-def without_environments(
-    env: pd.Series, drop: Hashable | Sequence[Hashable], *, spell: Spelling = PYTHON
-) -> tuple[Booleans, tuple[str, ...]]:
+def without_environments(env: pd.Series, drop: Hashable | Sequence[Hashable]) -> tuple[Booleans, tuple[str, ...]]:
     """Rows that stay if the environments with these labels are left out, and a note that counts those that go.
 
     Labels are compared as they are shown: 3 and "3" mean the same. In a shell they are separated by commas.
@@ -292,9 +288,9 @@ def without_environments(
     """
     labels = {level_name(level): level for level in sorted_levels(env)}
     given = [drop] if isinstance(drop, str) or not isinstance(drop, Sequence | np.ndarray | pd.Index) else list(drop)
-    wanted = named_environments([level_name(label) for label in given], labels, env.name, "drop_env", spell)
+    wanted = named_environments([level_name(label) for label in given], labels, env.name, "drop_env")
     if len(wanted) == len(labels):
-        raise InputError(f"{spell('drop_env')} names every {env.name}: there would be no row left, name fewer")
+        raise InputError(f"{spelt('drop_env')} names every {env.name}: there would be no row left, name fewer")
     keep = np.ones(len(env), dtype=bool)
     counts = []
     for label in wanted:
@@ -304,30 +300,28 @@ def without_environments(
     return keep, (f"Left out as asked: {env.name} {', '.join(counts)}.",) if counts else ()
 
 
-def named_environments(
-    given: Sequence[str], labels: Collection[str], env_name: Hashable, option: str, spell: Spelling
-) -> list[str]:
+def named_environments(given: Sequence[str], labels: Collection[str], env_name: Hashable, option: str) -> list[str]:
     """The labels that an option names, each once; in a shell they are separated by commas.
 
-    >>> named_environments(["Oslo", "Bern", "Oslo"], ["Bern", "Oslo", "Rome"], "site", "drop_env", PYTHON)
+    >>> named_environments(["Oslo", "Bern", "Oslo"], ["Bern", "Oslo", "Rome"], "site", "drop_env")
     ['Oslo', 'Bern']
     """
-    wanted = list(dict.fromkeys(listed(given, labels) if spell.shell else given))
+    wanted = list(dict.fromkeys(listed(given, labels)))
     for label in wanted:
         if label not in labels:
             known = some([f'"{name}"' for name in labels])
             raise InputError(
-                f'there is no {env_name} "{label}" ({spell(option)}): there are {known}{_commas(labels, option, spell)}'
+                f'there is no {env_name} "{label}" ({spelt(option)}): there are {known}{_commas(labels, option)}'
             )
     return wanted
 
 
-def _commas(labels: Collection[str], option: str, spell: Spelling) -> str:
+def _commas(labels: Collection[str], option: str) -> str:
     """How a label with a comma is typed where commas separate labels; nothing where none has one."""
     first = next((label for label in labels if "," in label), None)
-    if first is None or not spell.shell:
+    if first is None or not spelling().shell:
         return ""
-    return f"; a label with a comma goes in double quotes, or in an option of its own: {spell(option, first)}"
+    return f"; a label with a comma goes in double quotes, or in an option of its own: {spelt(option, first)}"
 
 
 @contextmanager
@@ -350,10 +344,9 @@ def remedy_for(labels: Sequence[Hashable], env: pd.Series, options: ReadOptions)
     """How to leave out these environments, or to group them; nothing where there are none."""
     if not labels:
         return ""
-    spell = options.spell
     groups = min(PROPOSED, env.nunique() - 1)  # as many groups as there are values would change nothing
     kinds = {"numbers": groups if groups > 1 else None, "dates": "month"}
     proposed = kinds.get(kind_of(env)) if options.bins is None else None
-    grouped = "" if proposed is None else f"; to group the values of {options.env}, pass {spell('env_bins', proposed)}"
+    grouped = "" if proposed is None else f"; to group the values of {options.env}, pass {spelt('env_bins', proposed)}"
     what = "it" if len(labels) == 1 else "all of these"
-    return f"To drop {what}, pass {spell('drop_env', [str(label) for label in labels])}{grouped}."
+    return f"To drop {what}, pass {spelt('drop_env', [str(label) for label in labels])}{grouped}."

@@ -12,7 +12,7 @@ from invariscope.reading.encoding import level_name, unused_name
 from invariscope.reading.named_table import some
 from invariscope.reading.options import MISSING_CHOICES
 from invariscope.reading.read_table import kind_of
-from invariscope.rows.spelling import PYTHON, Spelling
+from invariscope.rows.spelling import spelt
 
 #: Columns listed with their counts before "and N more".
 COUNT_LIMIT = 30
@@ -28,7 +28,6 @@ def fill(
     protected: Sequence[str] = (),
     for_model: bool = False,
     optional: bool = False,
-    spell: Spelling = PYTHON,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Deal with missing values, and say in plain sentences what was done.
 
@@ -70,7 +69,7 @@ def fill(
     (['age', 'age missing', 'sex'], ('Left out 1 of 3 rows with missing values (age 1).',))
     """
     if how not in MISSING_CHOICES:
-        raise InputError(f"{spell('missing')} is {how!r}: choose one of {', '.join(MISSING_CHOICES)}")
+        raise InputError(f"{spelt('missing')} is {how!r}: choose one of {', '.join(MISSING_CHOICES)}")
     gaps = frame.isna()
     useless = gaps[list(protected)].any(axis=1).to_numpy()
     notes: tuple[str, ...] = ()
@@ -79,7 +78,7 @@ def fill(
         if how == "refuse":
             raise InputError(
                 f'column "{lacking.index[0]}" has {_values(lacking.iloc[0])}, and it is not one that can be filled in '
-                f"or left out: pass {spell('missing', 'drop-rows')}"
+                f"or left out: pass {spelt('missing', 'drop-rows')}"
             )
         if useless.all():
             which = " or ".join(map(str, lacking.index))
@@ -89,29 +88,29 @@ def fill(
         frame, gaps = frame[~useless], gaps[~useless]
         env = None if env is None else env[~useless]
     if optional and how == "drop-rows" and useless.any():
-        frame, notes = _without_rows(frame, gaps[list(protected)], env, protected, spell)
+        frame, notes = _without_rows(frame, gaps[list(protected)], env, protected)
         gaps = frame.isna()
     counts = _counts(gaps)
     if counts.empty:
         return frame, notes
     if optional and how in ("refuse", "keep", "drop-rows"):
-        looked_at = f"with {spell('missing', 'impute-median')} these columns are looked at as well"
+        looked_at = f"with {spelt('missing', 'impute-median')} these columns are looked at as well"
         return frame, (*notes, f"Predictions are given, so missing values stay ({_listed(counts)}); {looked_at}.")
     if how == "refuse":
-        raise InputError(_refusal(gaps, counts, env, spell, for_model))
+        raise InputError(_refusal(gaps, counts, env, for_model))
     if how == "keep" and not for_model:
         raise InputError(
-            f"{spell('missing', how)} is for a model that fills gaps in by itself, and here is none "
+            f"{spelt('missing', how)} is for a model that fills gaps in by itself, and here is none "
             f"({_listed(counts)}): choose drop-rows or impute-median"
         )
     if how == "keep":
         return frame, (*notes, f"Left to the model, which fills in what is missing: {_listed(counts)}.")
     if how == "drop-rows":
-        return _without_rows(frame, gaps, env, protected, spell)
+        return _without_rows(frame, gaps, env, protected)
     if how == "drop-columns":
         note = f"Left out because values are missing: {_listed(counts)}."
         return frame.drop(columns=counts.index), (*notes, note)
-    filled, note = _imputed(frame, gaps, counts, spell, indicate=how == "indicator")
+    filled, note = _imputed(frame, gaps, counts, indicate=how == "indicator")
     return filled, (*notes, note)
 
 
@@ -121,12 +120,12 @@ def _counts(gaps: pd.DataFrame) -> pd.Series:
     return counts[counts > 0]
 
 
-def _refusal(gaps: pd.DataFrame, counts: pd.Series, env: pd.Series | None, spell: Spelling, for_model: bool) -> str:
+def _refusal(gaps: pd.DataFrame, counts: pd.Series, env: pd.Series | None, for_model: bool) -> str:
     worst = counts.index[0]
     where = "" if env is None else _worst_place(gaps[worst], env)
-    remedy = spell("missing", "impute-median")
+    remedy = spelt("missing", "impute-median")
     if for_model:
-        remedy += f", or {spell('missing', 'keep')} if the model fills them in by itself"
+        remedy += f", or {spelt('missing', 'keep')} if the model fills them in by itself"
     if len(counts) == 1:
         return f'column "{worst}" has {_values(counts[worst])}{where and f" ({where})"}. Drop it, or pass {remedy}.'
     return (
@@ -146,17 +145,17 @@ def _worst_place(gap: pd.Series, env: pd.Series) -> str:
 
 
 def _without_rows(
-    frame: pd.DataFrame, gaps: pd.DataFrame, env: pd.Series | None, protected: Sequence[str], spell: Spelling
+    frame: pd.DataFrame, gaps: pd.DataFrame, env: pd.Series | None, protected: Sequence[str]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     hit, counts = gaps.any(axis=1).to_numpy(), _counts(gaps)
     costly = _costly(gaps, [name for name in counts.index if name not in protected])
     if hit.all():
-        remedy = f"Leave out columns with {spell('drop', costly)}." if costly else "Name other columns."
+        remedy = f"Leave out columns with {spelt('drop', costly)}." if costly else "Name other columns."
         raise InputError(f"every row has a missing value ({_listed(counts)}): there would be no row left. {remedy}")
     saving = ""
     if costly and hit.mean() > 0.5:
         left = int(gaps.drop(columns=costly).any(axis=1).sum())
-        saving = f" With {spell('drop', costly)} it would be {left:,}."
+        saving = f" With {spelt('drop', costly)} it would be {left:,}."
     notes = [f"Left out {hit.sum():,} of {len(frame):,} rows with missing values ({_listed(counts)}).{saving}"]
     if env is not None:
         before, after = env.value_counts(), env[~hit].value_counts()
@@ -165,8 +164,8 @@ def _without_rows(
             notes.append(f"No row is left of {', '.join(sorted(gone))}.")
         alone = [label for label in after.index if after[label] == 1 < before[label]]
         if alone:
-            most = f"leave out the columns that miss most with {spell('drop', costly)}"
-            remedy = most if costly else f"leave it out with {spell('drop_env', level_name(alone[0]))}"
+            most = f"leave out the columns that miss most with {spelt('drop', costly)}"
+            remedy = most if costly else f"leave it out with {spelt('drop_env', level_name(alone[0]))}"
             raise InputError(
                 f"without the rows that have a missing value, 1 of {before[alone[0]]} rows of {alone[0]} is left, and "
                 f"environments need several: {remedy} ({_listed(counts)})"
@@ -188,13 +187,11 @@ def _costly(gaps: pd.DataFrame, droppable: list[str]) -> list[str]:
     return droppable[: int(enough[0])] if len(enough) else droppable
 
 
-def _imputed(
-    frame: pd.DataFrame, gaps: pd.DataFrame, counts: pd.Series, spell: Spelling, *, indicate: bool
-) -> tuple[pd.DataFrame, str]:
+def _imputed(frame: pd.DataFrame, gaps: pd.DataFrame, counts: pd.Series, *, indicate: bool) -> tuple[pd.DataFrame, str]:
     empty = [str(name) for name in counts.index if counts[name] == len(frame)]
     if empty:
         raise InputError(
-            f'column "{empty[0]}" has no value at all, so none can be filled in: pass {spell("drop", empty[0])}'
+            f'column "{empty[0]}" has no value at all, so none can be filled in: pass {spelt("drop", empty[0])}'
         )
     columns: dict[str, pd.Series] = {}
     values: dict[str, str] = {}

@@ -18,6 +18,7 @@ from invariscope.reading.read_table import kind_of
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
 from invariscope.reading.tidy_table import tidy
 from invariscope.rows.environments import Environments
+from invariscope.rows.spelling import spelling, spelt
 from invariscope.rows.targets import target_of_columns
 
 #: Rows that tell whether a model can read a table.
@@ -58,7 +59,7 @@ def tidy_for_model(
     elif getattr(model, "n_features_in_", len(names)) != len(names):
         raise InputError(
             f"{model_name} was fitted on {model.n_features_in_} columns without names, {len(names)} are given "
-            f"({some(names)}): name them with {options.spell('features')}, in the order of the fit"
+            f"({some(names)}): name them with {spelt('features')}, in the order of the fit"
         )
     tidied = tidy(table, options, names, encode=False)
     if not _reads(model, tidied.X):
@@ -81,7 +82,7 @@ def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto"
     ------
     InputError : the target has more than two classes, or what should be probabilities is not between 0 and 1
     """
-    column, option = data.others["prediction"].to_frame(), options.spell("prediction")
+    column, option = data.others["prediction"].to_frame(), spelt("prediction")
     name = str(options.prediction)
     rows = Environments(column, data.y, data.env, target_name=data.target_name, env_name=data.env_name)
     target = target_of_columns(rows, task, columns=1)
@@ -93,7 +94,7 @@ def model_of_predictions(data: Dataset, options: ReadOptions, task: str = "auto"
     if target.task != "binary":
         raise InputError(
             f'{option} is one column, but target "{data.target_name}" has {len(target.classes)} classes ({labels}): '
-            f"give the model itself with {options.spell('model')}, or {options.spell('task', 'regression')} if these "
+            f"give the model itself with {spelt('model')}, or {spelt('task', 'regression')} if these "
             "are amounts"
         )
     low, high = float(rows.X.min()), float(rows.X.max())
@@ -110,12 +111,12 @@ def _tidy_as_fitted(
     table: NamedTable, options: ReadOptions, names: list[str], fitted: list[str], model_name: str
 ) -> Dataset:
     """The table as `invariscope.read` made that of the fit ("workclass=Private")."""
-    spell, readable = options.spell, {*names, *options.roles}
+    readable = {*names, *options.roles}
     read = {name: [Origin(name)] if name in table.frame.columns else [] for name in fitted}
     read |= candidates(fitted, table.frame.columns)
     excluded = [given[0].column for given in read.values() if given and readable.isdisjoint(o.column for o in given)]
     if excluded:
-        add, take_out = f"name it in {spell('features')} as well", f"take it out of {spell('drop')}"
+        add, take_out = f"name it in {spelt('features')} as well", f"take it out of {spelt('drop')}"
         raise InputError(f'{model_name} reads column "{excluded[0]}": {add if options.features else take_out}')
     table.columns(options.categories, "categories")
     columns = FittedColumns.traced(fitted, readable, table, model_name)
@@ -123,8 +124,8 @@ def _tidy_as_fitted(
     gaps = [name for name, origin in columns.origins.items() if origin.rest == " missing"]
     if gaps and options.missing == "impute-median":
         raise InputError(
-            f'{model_name} reads "{gaps[0]}", which {spell("missing", options.missing)} does not tell: pass '
-            f"{spell('missing', 'indicator')}"
+            f'{model_name} reads "{gaps[0]}", which {spelt("missing", options.missing)} does not tell: pass '
+            f"{spelt('missing', 'indicator')}"
         )
     # which columns are categories is up to the model
     return tidy(table, replace(options, categories=columns.codes), columns.reads, encode=columns.encode)
@@ -133,16 +134,15 @@ def _tidy_as_fitted(
 # --- models that encode for themselves --------------------------------------------------------------------------------
 def _refuse_changes(options: ReadOptions) -> None:
     """A model reads the columns it was fitted on, as they are: none may come, go or change its type."""
-    spell = options.spell
-    model = spell("model") if spell.shell else "model"
+    model = spelling().name("model")
     if options.categories:
         raise InputError(
-            f"{spell('categories')} is for columns that are audited themselves: a {model} encodes its own, leave it out"
+            f"{spelt('categories')} is for columns that are audited themselves: a {model} encodes its own, leave it out"
         )
     if options.missing in ("indicator", "drop-columns"):
         what = "adds columns to" if options.missing == "indicator" else "takes columns from"
         raise InputError(
-            f"{spell('missing', options.missing)} {what} those the {model} was fitted on: choose drop-rows or "
+            f"{spelt('missing', options.missing)} {what} those the {model} was fitted on: choose drop-rows or "
             "impute-median"
         )
 
@@ -151,15 +151,15 @@ def _named_columns(
     table: NamedTable, options: ReadOptions, names: list[str], fitted: list[str], model_name: str
 ) -> list[str]:
     """The columns a model reads, in the order it reads them."""
-    spell, dropped = options.spell, set(table.columns(options.drop, "drop"))
+    dropped = set(table.columns(options.drop, "drop"))
     refuse_absent(table, fitted, table.frame.columns, model_name)
     _refuse_target(fitted, options, model_name)
     if options.features and set(names) != set(fitted):
         raise InputError(
-            f"{model_name} was fitted on {some(fitted)}: leave out {spell('features')}, or name exactly these"
+            f"{model_name} was fitted on {some(fitted)}: leave out {spelt('features')}, or name exactly these"
         )
     if dropped & set(fitted):
-        raise InputError(f'{model_name} reads column "{min(dropped & set(fitted))}": take it out of {spell("drop")}')
+        raise InputError(f'{model_name} reads column "{min(dropped & set(fitted))}": take it out of {spelt("drop")}')
     return fitted
 
 
@@ -185,7 +185,7 @@ def _refuse_gaps(model: Any, X: Any, options: ReadOptions, model_name: str) -> N
             model.predict(gaps)
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(
-            f"{model_name} cannot predict rows with missing values, which {options.spell('missing', 'keep')} leaves to "
+            f"{model_name} cannot predict rows with missing values, which {spelt('missing', 'keep')} leaves to "
             "it: choose drop-rows or impute-median"
         ) from error
 
@@ -194,7 +194,7 @@ def _with_numbers(table: NamedTable, options: ReadOptions, names: Sequence[str])
     """The table with numbers where it has them as text; other texts stay as they are."""
     remarks, frame = TextRemarks(), table.frame
     texts = [without(frame[name], options.na, remarks) for name in names if kind_of(frame[name]) == "text"]
-    columns = [cleaned(column, remarks, spell=table.spell) for column in texts]
+    columns = [cleaned(column, remarks) for column in texts]
     numbers = {str(column.name): column for column in columns if kind_of(column) == "numbers"}
     said = TextRemarks(missing=remarks.missing, numbers=remarks.numbers).notes()
     return replace(table, frame=frame.assign(**numbers), notes=(*table.notes, *said))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from invariscope.errors import InputError
 from invariscope.reading.options import ReadOptions
 from invariscope.rows.settings import shown
-from invariscope.rows.spelling import PYTHON, Spelling
+from invariscope.rows.spelling import spelling, spelt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,11 +24,10 @@ NAME_LIMIT = 12
 
 @dataclass(frozen=True, eq=False)
 class NamedTable:
-    """A table, what to call it, and how the user types options, so that every complaint can say where to look."""
+    """A table and what to call it, so that every complaint can say where to look."""
 
     frame: pd.DataFrame
     name: str
-    spell: Spelling = PYTHON
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -37,30 +36,25 @@ class NamedTable:
         from invariscope.reading import read_table
 
         if not isinstance(source, str | os.PathLike):
-            return cls(read_table.frame_of(source), "the table", options.spell)
+            return cls(read_table.frame_of(source), "the table")
         frame = read_table.read_table(source, na=options.na)
         name = Path(source).name
         if frame.shape[1] > 1 and not frame.columns[0]:
             note = "Left out because it has no name: the first column."
-            return cls(frame.iloc[:, 1:], name, options.spell, (note,))
-        return cls(frame, name, options.spell)
+            return cls(frame.iloc[:, 1:], name, (note,))
+        return cls(frame, name)
 
     def column(self, name: str, option: str) -> str:
         """The name itself if there is such a column."""
         if not isinstance(name, str):
-            raise InputError(f"{self.spell(option)} is {shown(name)}: give the name of a column, as text")
+            raise InputError(f"{spelt(option)} is {shown(name)}: give the name of a column, as text")
         if name in self.frame.columns:
             return name
-        raise InputError(f'column "{name}" ({self.spell(option)}) is not in {self.name}: {self._closest(name)}')
+        raise InputError(f'column "{name}" ({spelt(option)}) is not in {self.name}: {self._closest(name)}')
 
     def columns(self, given: Sequence[str], option: str) -> list[str]:
-        """The columns an option names, each once, in the order given.
-
-        In a shell it is a repeatable, comma-separated option: a value that is the name of a column is taken whole,
-        commas and all; double quotes do the same inside a list.
-        """
-        names = listed(given, self.frame.columns) if self.spell.shell else given
-        return [self.column(name, option) for name in dict.fromkeys(names)]
+        """The columns an option names, each once, in the order given."""
+        return [self.column(name, option) for name in dict.fromkeys(listed(given, self.frame.columns))]
 
     def check_roles(self, options: ReadOptions) -> None:
         """Refuse target, environments and the like that are no columns, or one column with two parts."""
@@ -70,9 +64,7 @@ class NamedTable:
         for option, name in options.parts:
             self.column(name, option)
             if name in roles:
-                raise InputError(
-                    f'column "{name}" is both {self.spell(roles[name])} and {self.spell(option)}: name two columns'
-                )
+                raise InputError(f'column "{name}" is both {spelt(roles[name])} and {spelt(option)}: name two columns')
             roles[name] = option
 
     def features(self, options: ReadOptions) -> list[str]:
@@ -81,18 +73,14 @@ class NamedTable:
         dropped = self.columns(options.drop, "drop")
         named = self.columns(options.features or (), "features")
         if options.features is not None and not named:
-            raise InputError(f"{self.spell('features')} names no column: name some, or leave it out to use all")
+            raise InputError(f"{spelt('features')} names no column: name some, or leave it out to use all")
         for names, option in ((named, "features"), (dropped, "drop")):
             both = [name for name in names if name in roles]
             if both:
-                raise InputError(
-                    f'column "{both[0]}" is {self.spell(roles[both[0]])}: take it out of {self.spell(option)}'
-                )
+                raise InputError(f'column "{both[0]}" is {spelt(roles[both[0]])}: take it out of {spelt(option)}')
         both = [name for name in named if name in dropped]
         if both:
-            raise InputError(
-                f'column "{both[0]}" is in {self.spell("features")} and in {self.spell("drop")}: take it out of one'
-            )
+            raise InputError(f'column "{both[0]}" is in {spelt("features")} and in {spelt("drop")}: take it out of one')
         return named or [name for name in self.frame.columns if name not in roles and name not in dropped]
 
     def _closest(self, name: str) -> str:
@@ -103,11 +91,19 @@ class NamedTable:
 
 
 def listed(values: Sequence[str], known: Collection[str]) -> list[str]:
-    """What comma-separated values list; one that is known is taken whole, commas and all, as is what is in quotes.
+    """The names that an option lists: in a shell each value may hold several, separated by commas.
 
-    >>> listed(["a, b", 'c,"d,e"'], ["a, b"]), listed(["a, b"], ["a", "b"])
+    There a value that is known is taken whole, commas and all, as is what is in double quotes.
+
+    >>> from invariscope.rows.spelling import SHELL, typed_in
+    >>> with typed_in(SHELL):
+    ...     listed(["a, b", 'c,"d,e"'], ["a, b"]), listed(["a, b"], ["a", "b"])
     (['a, b', 'c', 'd,e'], ['a', 'b'])
+    >>> listed(["a, b"], ["a", "b"])
+    ['a, b']
     """
+    if not spelling().shell:
+        return list(values)
     names: list[str] = []
     for value in values:
         if value in known:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from invariscope.errors import InputError
 from invariscope.rows.settings import several
-from invariscope.rows.spelling import Spelling, spelling
+from invariscope.rows.spelling import spelling, spelt
 
 #: What can be done about missing values.
 MISSING_CHOICES = ("refuse", "drop-rows", "drop-columns", "impute-median", "indicator", "keep")
@@ -24,7 +24,6 @@ class ReadOptions:
     features : columns to use; ``None`` means all that have no other part
     missing : one of :data:`MISSING_CHOICES`
     env_bins : how environments are grouped; in a shell as typed
-    spell : how the user types options, so that a remedy can be typed as it stands
 
     >>> ReadOptions(target="ill", env="site", weight="times").roles
     {'ill': 'target', 'site': 'env', 'times': 'weight'}
@@ -41,7 +40,6 @@ class ReadOptions:
     na: Sequence[str] = ()
     env_bins: str | int | Sequence[float] | None = None
     drop_env: Hashable | Sequence[Hashable] = ()
-    spell: Spelling = field(default_factory=spelling)
 
     @property
     def parts(self) -> list[tuple[str, str]]:
@@ -57,7 +55,7 @@ class ReadOptions:
     def refuse_two_models(self, model: Any) -> None:
         """Predictions are a model already."""
         if model is not None and self.prediction is not None:
-            one, other = self.spell("model"), self.spell("prediction")
+            one, other = spelt("model"), spelt("prediction")
             raise InputError(f"{one} and {other} are two ways to give one model: leave one out")
 
     @property
@@ -66,13 +64,14 @@ class ReadOptions:
 
         In a shell one edge has a comma behind it.
 
-        >>> from invariscope.rows.spelling import SHELL
+        >>> from invariscope.rows.spelling import SHELL, typed_in
         >>> typed = ("weekday", "4", "30, 50.5", "30,")
-        >>> [ReadOptions(target="y", env="e", env_bins=text, spell=SHELL).bins for text in typed]
+        >>> with typed_in(SHELL):
+        ...     [ReadOptions(target="y", env="e", env_bins=text).bins for text in typed]
         ['weekday', 4, (30.0, 50.5), (30.0,)]
         """
         text = self.env_bins
-        if not self.spell.shell or not isinstance(text, str):
+        if not spelling().shell or not isinstance(text, str):
             return text
         try:
             return tuple(float(part) for part in text.split(",") if part.strip()) if "," in text else int(text)

@@ -13,6 +13,7 @@ from invariscope.models.splits import Split
 from invariscope.reading.dataset import Dataset
 from invariscope.reading.options import ReadOptions, names_of
 from invariscope.rows.settings import shown
+from invariscope.rows.spelling import spelt
 
 if TYPE_CHECKING:
     from invariscope.reading.named_table import NamedTable
@@ -146,7 +147,7 @@ def _refuse_kinds(table: NamedTable, options: ReadOptions) -> None:
         "prediction": "give the predicted value, or for two classes the probability of the second",
     }
     for name, option in options.roles.items():
-        kind, column = kind_of(table.frame[name]), f'column "{name}" ({table.spell(option)})'
+        kind, column = kind_of(table.frame[name]), f'column "{name}" ({spelt(option)})'
         if option in meanings and kind != "numbers":
             raise InputError(f"{column} does not hold numbers: {meanings[option]}")
         if kind == "nested values":

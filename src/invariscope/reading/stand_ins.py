@@ -10,7 +10,7 @@ import pandas as pd
 from invariscope.reading.named_table import some
 from invariscope.reading.read_table import kind_of, plain_numbers
 from invariscope.rows.arrays import Integers
-from invariscope.rows.spelling import PYTHON, Spelling
+from invariscope.rows.spelling import spelt
 
 #: A target with more different values is an amount, of which every amount is a one-to-one relabelling.
 CLASS_LIMIT = 100
@@ -20,7 +20,7 @@ GLANCE, BEGINNING = 100, 1000
 COUNTABLE = 10_000_000
 
 
-def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spell: Spelling = PYTHON) -> list[str]:
+def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series) -> list[str]:
     """Say which features tell the environment or the target, and how to leave them out.
 
     A feature tells the environment if each of its categories occurs in one environment only, or if it is a number that
@@ -51,12 +51,12 @@ def stand_ins(features: pd.DataFrame, target: pd.Series, env: pd.Series, *, spel
         tell = "tells" if len(tell_env) == 1 else "tell"
         notes.append(
             f"{some(tell_env)} {tell} the environment ({env.name}): a head that knows it can fit each environment by "
-            f"itself, which hides how they differ. Leave out with {spell('drop', tell_env)}."
+            f"itself, which hides how they differ. Leave out with {spelt('drop', tell_env)}."
         )
     if tell_target:
         notes.append(
             f"The target {target.name} under another name: {some(tell_target)}. "
-            f"Leave out with {spell('drop', tell_target)}."
+            f"Leave out with {spelt('drop', tell_target)}."
         )
     return notes
 

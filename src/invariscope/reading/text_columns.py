@@ -19,7 +19,7 @@ from invariscope.reading.written_values import (
     is_number,
     numbers_of,
 )
-from invariscope.rows.spelling import PYTHON, Spelling
+from invariscope.rows.spelling import spelling, spelt
 
 #: A target with more different numbers is an amount, not a class.
 CLASS_LIMIT = 20
@@ -77,7 +77,6 @@ def cleaned(
     *,
     numbers: bool = True,
     option: str = "features",
-    spell: Spelling = PYTHON,
 ) -> pd.Series:
     """Text without stray blanks; numbers where all of it is numbers, blanks and signs such as "?" aside.
 
@@ -104,7 +103,7 @@ def cleaned(
     marked = np.array([text in MISSING for text in texts], dtype=bool)
     signs = tally[marked].drop("", errors="ignore").groupby(level=0, sort=False).sum().to_dict()
     name = str(column.name)
-    values = _values(tally[~marked], signs, name, remarks, option, spell) if numbers else None
+    values = _values(tally[~marked], signs, name, remarks, option) if numbers else None
     if values is not None:
         known = np.full(len(texts) + 1, np.nan)
         known[:-1][~marked] = values
@@ -120,7 +119,7 @@ def cleaned(
 
 
 def _values(
-    tally: pd.Series, signs: Mapping[Any, int], name: str, remarks: TextRemarks, option: str, spell: Spelling
+    tally: pd.Series, signs: Mapping[Any, int], name: str, remarks: TextRemarks, option: str
 ) -> list[float] | None:
     """The numbers that the texts of a column stand for; none if they are codes, or texts for the most part."""
     is_numeric = np.array([is_number(text) for text in tally.index], dtype=bool)
@@ -129,20 +128,20 @@ def _values(
             remarks.codes.append(name)
         return None
     if not is_numeric.all() or not len(tally):
-        _refuse_numbers_and_texts(tally, is_numeric, name, option, spell)
+        _refuse_numbers_and_texts(tally, is_numeric, name, option)
         return None
     try:
         values, how = numbers_of(list(tally.index))
     except AmbiguousNumbersError as why:
         raise InputError(
-            f'column "{name}" holds texts such as {why}: write them as numbers{_or_no_number(name, option, spell)}'
+            f'column "{name}" holds texts such as {why}: write them as numbers{_or_no_number(name, option)}'
         ) from why
     remark = ", ".join([*how, *(f"{_counted({text: count})} as missing" for text, count in signs.items())])
     remarks.numbers.append(f"{name} ({remark})" if remark else name)
     return values
 
 
-def _refuse_numbers_and_texts(rest: pd.Series, is_numeric: np.ndarray, name: str, option: str, spell: Spelling) -> None:
+def _refuse_numbers_and_texts(rest: pd.Series, is_numeric: np.ndarray, name: str, option: str) -> None:
     """Numbers in most rows and a few texts: nobody means categories by that."""
     numbers, rows = int(rest[is_numeric].sum()), int(rest.sum())
     if numbers < MOSTLY * rows or numbers == rows or (option == "target" and is_numeric.sum() <= CLASS_LIMIT):
@@ -150,15 +149,15 @@ def _refuse_numbers_and_texts(rest: pd.Series, is_numeric: np.ndarray, name: str
     strange = rest[~is_numeric].groupby(level=0).sum().sort_values(ascending=False, kind="stable")
     more = f" and {len(strange) - STRANGE_LIMIT:,} other texts" if len(strange) > STRANGE_LIMIT else ""
     shown = strange.iloc[:STRANGE_LIMIT]
-    remedy = "write numbers there" if more else f"pass {spell.each('na', list(shown.index))} if that means missing"
+    remedy = "write numbers there" if more else f"pass {spelling().each('na', list(shown.index))} if that means missing"
     raise InputError(
         f'column "{name}" holds numbers in {numbers:,} of {rows:,} rows, and {_counted(shown.to_dict())}{more}: '
-        f"{remedy}{_or_no_number(name, option, spell)}"
+        f"{remedy}{_or_no_number(name, option)}"
     )
 
 
-def _or_no_number(name: str, option: str, spell: Spelling) -> str:
-    return f", or pass {spell('categories', name)} or {spell('drop', name)}" if option == "features" else ""
+def _or_no_number(name: str, option: str) -> str:
+    return f", or pass {spelt('categories', name)} or {spelt('drop', name)}" if option == "features" else ""
 
 
 def _counted(counts: Mapping[Any, int]) -> str:

@@ -18,6 +18,7 @@ from invariscope.reading.read_table import kind_of, plain_numbers
 from invariscope.reading.stand_ins import stand_ins
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
 from invariscope.reading.written_values import look_like_dates
+from invariscope.rows.spelling import spelt
 
 #: Texts with more levels are left out, because they are names or remarks rather than categories.
 LEVEL_LIMIT = 100
@@ -61,7 +62,7 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     # a model may read the environments, too: as they are in the table, not as they were grouped
     X = X.assign(**{name: column.loc[rows.index] for name, column in features.items() if name in roles})
     if encode:
-        notes += stand_ins(given, rows[target], rows[env], spell=options.spell)
+        notes += stand_ins(given, rows[target], rows[env])
         X, said = encode(X) if callable(encode) else (encoded(X)[0], ())
         notes += said
     else:
@@ -85,7 +86,7 @@ def _codes(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> lis
     strangers = [name for name in codes if name not in names]
     if strangers:
         raise InputError(
-            f'column "{strangers[0]}" ({table.spell("categories")}) is not among the features: leave it out there'
+            f'column "{strangers[0]}" ({spelt("categories")}) is not among the features: leave it out there'
         )
     return codes
 
@@ -96,7 +97,7 @@ def _cleaned_roles(
     """Target and environments without stray blanks; numbers where they are to be compared as numbers."""
     by_number = options.bins is not None and not isinstance(options.bins, str)
     return {
-        name: cleaned(columns[name], remarks, numbers=numbers, option=option, spell=options.spell)
+        name: cleaned(columns[name], remarks, numbers=numbers, option=option)
         for name, option, numbers in ((options.target, "target", True), (options.env, "env", by_number))
         if kind_of(columns[name]) == "text"
     }
@@ -118,18 +119,18 @@ def _whole_rows(
     for_model: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
     """All columns side by side, environments grouped and some left out, without gaps; and what was done for that."""
-    env, spell = options.env, options.spell
+    env = options.env
     binned: tuple[str, ...] = ()
     if options.bins is not None:
-        others[env], binned = bin_environments(others[env], options.bins, spell=spell)
+        others[env], binned = bin_environments(others[env], options.bins)
     rows = pd.DataFrame({name: column for name, column in features.items() if name not in others} | others, copy=False)
     if len(numbers.columns):
         rows = pd.concat([numbers, rows], axis=1)[[*(name for name in order if name not in others), *others]]
-    keep, left_out = without_environments(others[env], options.drop_env, spell=spell)
+    keep, left_out = without_environments(others[env], options.drop_env)
     if left_out:
         rows = rows[keep]
     if options.bins is None:
-        refuse_unbinned(rows[env], spell=spell)
+        refuse_unbinned(rows[env])
     rows, filled = fill(
         rows,
         options.missing,
@@ -137,7 +138,6 @@ def _whole_rows(
         protected=list(others),
         for_model=for_model,
         optional=options.prediction is not None,
-        spell=spell,
     )
     return rows, [*binned, *left_out, *filled]
 
@@ -184,7 +184,7 @@ def _feature(table: NamedTable, column: pd.Series, is_code: bool, remarks: TextR
     """The column as a feature, and what it holds: numbers, categories, or what cannot be a feature."""
     kind, categorical = kind_of(column), is_code or isinstance(column.dtype, pd.CategoricalDtype)
     if kind == "text":
-        column = cleaned(column, remarks, numbers=not categorical, spell=table.spell)
+        column = cleaned(column, remarks, numbers=not categorical)
         kind = kind_of(column)
         if kind == "text" and not categorical and look_like_dates(column):
             return column, "dates"
@@ -193,7 +193,7 @@ def _feature(table: NamedTable, column: pd.Series, is_code: bool, remarks: TextR
     levels = column.nunique()
     if is_code and levels > CATEGORY_LIMIT:
         raise InputError(
-            f'column "{column.name}" ({table.spell("categories")}) has {levels:,} different values: that is no '
+            f'column "{column.name}" ({spelt("categories")}) has {levels:,} different values: that is no '
             f"category. Group them into at most {CATEGORY_LIMIT:,}, or drop the column."
         )
     if not is_code and (levels > LEVEL_LIMIT or levels > len(column) // 2):
@@ -203,7 +203,7 @@ def _feature(table: NamedTable, column: pd.Series, is_code: bool, remarks: TextR
 
 
 def _refuse_named(table: NamedTable, useless: Mapping[str, Sequence[str]], identifiers: Mapping[str, int]) -> None:
-    option = table.spell("features")
+    option = spelt("features")
     for kind, names in useless.items():
         if names:
             remedy = "turn it into numbers (year, day of year, ...)" if kind == "dates" else "unpack it into columns"
@@ -211,7 +211,7 @@ def _refuse_named(table: NamedTable, useless: Mapping[str, Sequence[str]], ident
     for name, levels in identifiers.items():
         raise InputError(
             f'column "{name}" ({option}) has {levels:,} different texts in {len(table.frame):,} rows, like an '
-            f"identifier: leave it out, group its values, or pass {table.spell('categories', name)} to encode them all"
+            f"identifier: leave it out, group its values, or pass {spelt('categories', name)} to encode them all"
         )
 
 

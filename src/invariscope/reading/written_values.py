@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invariscope.errors import InputError
-from invariscope.rows.spelling import PYTHON, Spelling
+from invariscope.rows.spelling import spelling, spelt
 
 #: A column of text is one of numbers or dates, with something else in between, from this share of its rows on.
 MOSTLY = 0.9
@@ -124,7 +124,7 @@ def look_like_dates(column: pd.Series) -> bool:
     return all(_mostly(part, _parts) for part in (column.iloc[:BEGINNING], column))
 
 
-def dates_of(column: pd.Series, *, order_matters: bool = True, spell: Spelling = PYTHON) -> tuple[pd.Series, str]:
+def dates_of(column: pd.Series, *, order_matters: bool = True) -> tuple[pd.Series, str]:
     """Text (or Python's dates) as pandas dates, and a note if the form is not that of ISO 8601.
 
     With points, the day comes first (31.05.2024). With slashes or dashes it is first if that gives a date in every row,
@@ -151,18 +151,18 @@ def dates_of(column: pd.Series, *, order_matters: bool = True, spell: Spelling =
         strange = (iso.isna() & column.notna()).to_numpy()
         if len(marks) == 1:  # what has no date's form is to be told, not that the others have another form
             strange = strange & np.array([*(part is None for part in parts), False])[codes]
-        raise _strange_dates(column, known[strange], spell)
+        raise _strange_dates(column, known[strange])
     year_first, mark = marks.pop()
     forms = ("ymd",) if year_first else ("dmy", "mdy")
     read = {form: _in_order(parts, form) for form in forms}
     valid = [form for form, dates in read.items() if dates.notna().all()]
     if not valid:
         wrong = read[forms[0]].isna()
-        raise _strange_dates(column, known[np.append(wrong, False)[codes]], spell)
+        raise _strange_dates(column, known[np.append(wrong, False)[codes]])
     if len(valid) == 2 and mark != "." and order_matters:
         raise InputError(
             f'column "{column.name}" holds dates such as "{texts[0]}", of which the day or the month may come first: '
-            f"write them as 2024-05-31, or pass {spell('env_bins', 'year')}, for which it does not matter"
+            f"write them as 2024-05-31, or pass {spelt('env_bins', 'year')}, for which it does not matter"
         )
     dates = read[valid[0]]
     values = dates.to_numpy()
@@ -199,12 +199,13 @@ def _in_order(written: list[tuple[bool, str, tuple[int, int, int], str] | None],
     return pd.DatetimeIndex(pd.to_datetime(pd.Series(iso, dtype=object), format="ISO8601", errors="coerce"))
 
 
-def _strange_dates(column: pd.Series, strangers: pd.Series, spell: Spelling) -> InputError:
+def _strange_dates(column: pd.Series, strangers: pd.Series) -> InputError:
     texts = [str(text) for text in strangers.unique()]
     if not look_like_dates(column):
-        remedy = f"name a column of dates, or leave out {spell('env_bins')}"
+        remedy = f"name a column of dates, or leave out {spelt('env_bins')}"
     elif len(texts) <= STRANGE_LIMIT:
-        leave_out = f"{spell.each('na', texts)} {'' if spell.shell else 'and '}{spell('missing', 'drop-rows')}"
+        both = " " if spelling().shell else " and "
+        leave_out = f"{spelling().each('na', texts)}{both}{spelt('missing', 'drop-rows')}"
         remedy = f"write all dates that way, or leave these rows out with {leave_out}"
     else:
         remedy = "write all dates that way"
