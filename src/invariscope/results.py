@@ -342,11 +342,6 @@ class EnvironmentResult(Result):
     worst: Label
     unit: str
 
-    def without_intervals(self, why: str) -> EnvironmentResult:
-        """The point estimates alone, for a reason."""
-        alone = {label: Estimate(estimate.value) for label, estimate in self.per_environment.items()}
-        return dataclasses.replace(self, interval=(math.nan, math.nan), per_environment=alone, notes=(why, *self.notes))
-
 
 def plain(value: Any) -> Any:
     """Turn results into what JSON can hold."""

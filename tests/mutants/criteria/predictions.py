@@ -156,14 +156,14 @@ MUTANTS = [
     Mutant(
         name="intervals_although_none_are_wanted",
         file="criteria/predictions/irm_penalty.py",
-        old="return result if wanted else result.without_intervals(NOT_DRAWN)",
+        old="return as_asked(result, wanted)",
         new="return result",
         seen="n_boot=0 means something else for one criterion",
         tests=("laws/test_draws.py::test_without_draws_there_are_point_estimates_alone",),
     ),
     Mutant(
         name="environments_keep_their_intervals",
-        file="results.py",
+        file="criteria/predictions/environment_means.py",
         old="alone = {label: Estimate(estimate.value)",
         new="alone = {label: estimate",
         seen="n_boot=0 leaves intervals beside the note that there are none",

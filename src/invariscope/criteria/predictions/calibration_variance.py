@@ -10,14 +10,20 @@ import numpy as np
 from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
 
 from invariscope.criteria.material import AuditOptions, Material, have
-from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, TAIL, estimates, quadratic_interval
+from invariscope.criteria.predictions.environment_means import (
+    NORMAL_QUANTILE,
+    TAIL,
+    as_asked,
+    estimates,
+    quadratic_interval,
+)
 from invariscope.criteria.predictions.risks import grouped_predictions, hard_label_notes, predictions_for
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
-from invariscope.rows.settings import NOT_DRAWN, intervals_wanted, whole_number
+from invariscope.rows.settings import intervals_wanted, whole_number
 from invariscope.rows.targets import Target, target_of_columns
 
 CLEAR_GAP = 2.0  # standard errors from which a bin's gap is taken for real at the lower end
@@ -115,7 +121,7 @@ def calibration_variance(
         unit="share",
         notes=data.notes + hard_label_notes(values, predictions) + _floor_notes(data, cells, observed),
     )
-    return result if wanted else result.without_intervals(NOT_DRAWN)
+    return as_asked(result, wanted)
 
 
 @dataclass(frozen=True)

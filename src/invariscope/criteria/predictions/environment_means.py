@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chndtr, ndtr, ndtri, stdtrit
 
-from invariscope.results import Estimate, Label
+from invariscope.results import EnvironmentResult, Estimate, Label
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
+from invariscope.rows.settings import NOT_DRAWN
 
 TAIL = 0.025  # either side of a 95 % interval
 NORMAL_QUANTILE = float(ndtri(1.0 - TAIL))
@@ -72,6 +74,14 @@ def environment_means(data: Environments, values: Floats, *, share: bool = False
 def estimates(labels: tuple[Label, ...], value: Floats, low: Floats, high: Floats) -> dict[Label, Estimate]:
     """Numbers by environment as results hold them."""
     return {label: Estimate(float(value[k]), (float(low[k]), float(high[k]))) for k, label in enumerate(labels)}
+
+
+def as_asked(result: EnvironmentResult, intervals: bool) -> EnvironmentResult:
+    """The result, or, where no intervals are wanted, its point estimates alone."""
+    if intervals:
+        return result
+    alone = {label: Estimate(estimate.value) for label, estimate in result.per_environment.items()}
+    return replace(result, interval=(math.nan, math.nan), per_environment=alone, notes=(NOT_DRAWN, *result.notes))
 
 
 def few_rows_notes(data: Environments) -> tuple[str, ...]:

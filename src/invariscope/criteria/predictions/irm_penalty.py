@@ -10,6 +10,7 @@ from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.environment_means import (
     NO_INTERVAL,
     EnvironmentMeans,
+    as_asked,
     environment_means,
     estimates,
     few_rows_notes,
@@ -26,7 +27,7 @@ from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.settings import NOT_DRAWN, intervals_wanted
+from invariscope.rows.settings import intervals_wanted
 from invariscope.rows.targets import Target, target_of_columns
 from invariscope.wording import number
 
@@ -119,7 +120,7 @@ def irm_penalty(
         + (log_loss_notes(values, target, predictions) if classes else ())
         + few_rows_notes(data),
     )
-    return result if wanted else result.without_intervals(NOT_DRAWN)
+    return as_asked(result, wanted)
 
 
 def scale_gradients(predictions: Floats, target: Target) -> Floats:

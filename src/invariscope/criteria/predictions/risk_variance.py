@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
-from invariscope.criteria.predictions.environment_means import NO_INTERVAL, EnvironmentMeans, quadratic_interval
+from invariscope.criteria.predictions.environment_means import (
+    NO_INTERVAL,
+    EnvironmentMeans,
+    as_asked,
+    quadratic_interval,
+)
 from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
-from invariscope.rows.settings import NOT_DRAWN, intervals_wanted
+from invariscope.rows.settings import intervals_wanted
 from invariscope.wording import number
 
 
@@ -86,7 +91,7 @@ def risk_variance(
         unit=risks.unit,
         notes=_bias_notes(risks.means) + risks.notes,
     )
-    return result if wanted else result.without_intervals(NOT_DRAWN)
+    return as_asked(result, wanted)
 
 
 def _bias_notes(risks: EnvironmentMeans) -> tuple[str, ...]:

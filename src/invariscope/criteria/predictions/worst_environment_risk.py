@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.material import AuditOptions, Material, have
-from invariscope.criteria.predictions.environment_means import NO_INTERVAL, TAIL, EnvironmentMeans
+from invariscope.criteria.predictions.environment_means import NO_INTERVAL, TAIL, EnvironmentMeans, as_asked
 from invariscope.criteria.predictions.risks import environment_risks
 from invariscope.criteria.registry import criterion
 from invariscope.results import EnvironmentResult
 from invariscope.rows.environments import Environments
-from invariscope.rows.settings import NOT_DRAWN, intervals_wanted
+from invariscope.rows.settings import intervals_wanted
 from invariscope.wording import listed, quoted
 
 
@@ -81,7 +81,7 @@ def worst_environment_risk(
         unit=risks.unit,
         notes=_rival_notes(risks.data, means, worst) + risks.notes,
     )
-    return result if wanted else result.without_intervals(NOT_DRAWN)
+    return as_asked(result, wanted)
 
 
 def _rival_notes(data: Environments, risks: EnvironmentMeans, worst: int) -> tuple[str, ...]:
