@@ -55,8 +55,7 @@ class Blocks:
         with np.errstate(invalid="ignore", over="ignore"):
             total, weighted = np.sum(run_over_rows(column_sums, len(matrix)), axis=0)
             shift = total / len(matrix) if weight is None else weighted / weight.sum()
-            there = np.arange(len(matrix)) if weight is None else np.flatnonzero(weight)
-            some = there[:: max(1, len(there) // 2000)]
+            some = some_rows(len(matrix), 2000, weight)
             spread = _spread(matrix[some], None if weight is None else weight[some])
             # columns whose mean is not far off, on the scale of their spread, are left as they are: that spares a pass
             needed = np.isfinite(shift) & ~(np.abs(shift) <= CLOSE_TO_ZERO * spread)
@@ -115,6 +114,14 @@ def _spread(rows: Array, weight: Floats | None) -> Floats:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
     centred = rows - np.average(rows, axis=0, weights=weight)
     return np.asarray(np.sqrt(np.average(centred**2, axis=0, weights=weight)))
+
+
+def some_rows(count: int, most: int, weight: Floats | None) -> slice | Integers:
+    """Places of about ``most`` of so many rows, evenly spread over those that have any weight."""
+    if weight is None:
+        return slice(None, None, max(1, count // most))
+    there = np.flatnonzero(weight)
+    return there[:: max(1, len(there) // most)]
 
 
 def out_of_range(magnitude: float) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Booleans, Floats
+from invariscope.rows.blocks import some_rows
 
 LOOKED_AT = 200  # rows: where many digits are left, that shows in a few
 OFFSET = 1e5  # smaller numbers that hardly differ are saturated units or probabilities of nearly 1, and mean it
@@ -53,11 +54,11 @@ def notes_on_lost_digits(matrix: Array, names: Sequence[str], weight: Floats | N
     """  # noqa: E501 (a sentence)
     if matrix.dtype.kind != "f" or not len(matrix):
         return ()
-    there = np.arange(len(matrix)) if weight is None else np.flatnonzero(weight)
-    suspicious = np.flatnonzero(_few_left(*_extent(matrix[there[:: max(1, len(there) // LOOKED_AT)]])))
+    suspicious = np.flatnonzero(_few_left(*_extent(matrix[some_rows(len(matrix), LOOKED_AT, weight)])))
     if not suspicious.size:
         return ()
-    largest, extent, step = _extent(matrix[:, suspicious] if weight is None else matrix[np.ix_(there, suspicious)])
+    columns = matrix[:, suspicious]
+    largest, extent, step = _extent(columns if weight is None else columns[weight > 0])
     notes = []
     for j in np.flatnonzero(_few_left(largest, extent, step) & (extent > 0)).tolist():
         name = names[suspicious[j]]

@@ -111,15 +111,15 @@ class Environments:
             self._refuse_empty()
         if self.y is not None:
             self._notes += notes_on_lost_digits(self.y[:, None], [f'Target "{self.target_name}"'], self.weight)
-        self._hold(matrix, own_columns if columns is None else column_names(columns, len(own_columns)))
+        self._hold(matrix, own_columns, columns)
 
-    def _hold(self, matrix: Array, columns: tuple[str, ...]) -> None:
-        """Columns of numbers, in the user's row order, as what is known of every row."""
-        self.columns = columns
+    def _hold(self, matrix: Array, own_columns: tuple[str, ...], columns: Sequence[str] | None) -> None:
+        """Columns of numbers, in the user's row order, as what is known of every row; named as given, or by itself."""
+        self.columns = own_columns if columns is None else column_names(columns, len(own_columns))
         self.blocks = Blocks.of(self._grouped(matrix), self.weight)
         self.X: Array = self.blocks.matrix
         self._refuse_missing()
-        named = [f'Column "{name}"' for name in columns]
+        named = [f'Column "{name}"' for name in self.columns]
         self.notes = (*self._notes, *notes_on_lost_digits(self.X, named, self.weight))
 
     @classmethod
@@ -141,7 +141,7 @@ class Environments:
         matrix, own_columns = matrix_of(X)
         _same_length(len(self.X), len(matrix), "the other matrix")
         other = self._with(*(name for name in SHARED if name not in OF_MATRIX))
-        other._hold(matrix, own_columns if columns is None else column_names(columns, len(own_columns)))
+        other._hold(matrix, own_columns, columns)
         return other
 
     def with_weight(self, weight: Floats) -> Environments:

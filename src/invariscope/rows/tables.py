@@ -219,7 +219,6 @@ def _matrix_of_arrow(X: Any) -> tuple[Array, tuple[str, ...]]:
     out = np.empty((len(columns[0]), len(columns)), np.float32 if single else np.float64)
     for j, column in enumerate(columns):
         out[:, j] = column
-    for j, column in enumerate(columns):
         if column.dtype.kind in "iu":
             refuse_merged(column, out[:, j], f'column "{names[j]}"')
     return out, names
