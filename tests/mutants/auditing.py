@@ -528,8 +528,8 @@ MUTANTS = [
     Mutant(
         name="predictions_are_inputs_of_their_own",
         file="auditing/material.py",
-        old='inputs, why_not_inputs = NO_INPUTS, ""',
-        new='inputs, why_not_inputs = inputs, ""',
+        old='(NO_INPUTS, "") if without_inputs else _inputs(',
+        new="_inputs(",
         seen="DRIC of a density ratio on predictions, said to be on inputs that nobody gave",
         tests=("auditing/test_subject.py::test_predictions_do_without_inputs",),
     ),

@@ -108,9 +108,7 @@ def gather(
         trained_head: Have[LinearHead] = Missing("no model was given")
     else:
         trained_head, head = heads_of_model(split_model, target, centre, scale)
-    inputs, why_not_inputs = _inputs(X, split_model, compared, target, needs)
-    if without_inputs:
-        inputs, why_not_inputs = NO_INPUTS, ""
+    inputs, why_not_inputs = (NO_INPUTS, "") if without_inputs else _inputs(X, split_model, compared, target, needs)
     material = Material(
         representation=representation,
         compared=compared,
