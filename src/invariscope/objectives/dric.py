@@ -94,14 +94,14 @@ class DRIC(RatioObjective):
         scores = [torch.from_numpy(part) for part in linear_scores(inputs, targets, task, svd=self.svd)]
         densities = [torch.from_numpy(part) for part in log_densities_of(inputs, self.ratio, seed, svd=self.svd)]
         values = [torch.as_tensor(np.asarray(part)) for part in targets]
-        found = float(dric_penalty(scores, values, log_densities=densities, task=task))
+        denominator = float(dric_penalty(scores, values, log_densities=densities, task=task))
         spread = float(torch.cat([probabilities(part, task) for part in scores]).var(dim=0).sum())
-        if not found > NO_GAP * spread:
+        if not denominator > NO_GAP * spread:
             raise InputError(
                 "the baseline of DRIC predicts the same mean in all environments, so there is nothing to divide by: "
                 "use another objective, or other environments"
             )
-        return replace(self, denominator=found)
+        return replace(self, denominator=denominator)
 
     def penalty(self, batch: Batch, adversary: Named) -> Tensor:
         return dric_penalty(

@@ -43,8 +43,8 @@ def log_densities_of(
     ((2000, 2), True)
     """
     rows = _matrices(rows)
-    found = density_ratio(_pooled(rows), _codes(rows), ratio=ratio, seed=seed, svd=svd)
-    return (*_split(found.at_rows, rows), *(found.log_densities(_pooled([part])) for part in also))
+    fitted = density_ratio(_pooled(rows), _codes(rows), ratio=ratio, seed=seed, svd=svd)
+    return (*_split(fitted.at_rows, rows), *(fitted.log_densities(_pooled([part])) for part in also))
 
 
 def _matrices(rows: Sequence[Any]) -> list[Array]:

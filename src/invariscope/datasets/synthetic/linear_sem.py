@@ -18,11 +18,10 @@ from invariscope.datasets.synthetic.synthetic import (
     designed,
     different_scales,
     drawn,
-    not_negative,
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import whole_number
+from invariscope.rows.settings import real_number, whole_number
 
 SETTINGS = ("POU", "PEU", "FOU", "FEU")
 #: Training and test rows of the paper, by their total.
@@ -176,7 +175,7 @@ def _paper_rows(total: int, n_test: int | Sequence[int], environments: int) -> t
 
 def _scale(hidden_scale: float | None, dim: int) -> float:
     whole_number(dim, "dim", 1, MOST_COLUMNS)
-    return not_negative(0.5 / dim if hidden_scale is None else hidden_scale, "hidden_scale")
+    return real_number(0.5 / dim if hidden_scale is None else hidden_scale, "hidden_scale")
 
 
 def _linear(

@@ -11,7 +11,7 @@ import numpy as np
 from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import is_real, is_whole, real_number, several, shown, whole_number
+from invariscope.rows.settings import is_real, is_whole, several, shown, whole_number
 
 MOST_ROWS, MOST_COLUMNS = 10**9, 10**6  # of which nobody has the memory
 
@@ -117,8 +117,3 @@ def different_scales(environments: Sequence[float]) -> list[float]:
     if len({*map(str, scales)}) < len(scales) or not all(is_real(e) and 0 < e < np.inf for e in scales):
         raise InputError(f"environments must be different positive numbers: got {shown(environments)}")
     return [float(e) for e in scales]
-
-
-def not_negative(value: float, name: str) -> float:
-    """Refuse a scale below 0, or one that is no number."""
-    return real_number(value, name)
