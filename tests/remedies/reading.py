@@ -19,8 +19,9 @@ from tests.remedies.case import Case
 ROOM = tuple(
     f"reading/{name}"
     for name in (
-        "dataset", "encoding", "environment_labels", "fitted_columns", "missing_values", "model_columns", "named_table",
-        "options", "read.py", "stand_ins", "text_columns", "tidy_table", "written_values",
+        "dataset", "encoding", "environment_bins", "environment_labels", "fitted_columns", "missing_values",
+        "model_columns", "named_table", "options", "read.py", "stand_ins", "text_columns", "tidy_table",
+        "written_values",
     )
 )  # fmt: skip
 

@@ -10,7 +10,8 @@ import pandas as pd
 from invariscope.errors import InputError
 from invariscope.reading.dataset import Dataset
 from invariscope.reading.encoding import encoded, level_name, sorted_levels
-from invariscope.reading.environment_labels import bin_environments, refuse_unbinned, without_environments
+from invariscope.reading.environment_bins import bin_environments
+from invariscope.reading.environment_labels import refuse_unbinned, without_environments
 from invariscope.reading.missing_values import fill
 from invariscope.reading.named_table import NamedTable, some
 from invariscope.reading.options import ReadOptions
