@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS = [
     Mutant(
         name="targets_of_other_rows_than_predictions",
-        file="auditing/material.py",
+        file="auditing/given.py",
         old='(("env", env), ("the target", y))',
         new='(("env", env),)',
         seen="X is said to have rows where none was given",
@@ -15,7 +15,7 @@ MUTANTS = [
     ),
     Mutant(
         name="lists_have_no_length",
-        file="auditing/material.py",
+        file="auditing/given.py",
         old="of_rows = isinstance(given, list | tuple) or len",
         new="of_rows = len",
         seen="X is said to have rows where none was given, if the target is a list",
