@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.against_a_constant import notes_on_losses
 from invariscope.auditing.record import AuditedData
 from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable, fittable_apart
 from invariscope.errors import InputError
@@ -119,8 +120,9 @@ def _notes_on_head(split_model: Split | None, material: Material, learned: bool)
 
 
 def _notes_on_predictions(split_model: Split | None, material: Material) -> list[str]:
-    """Predictions that are labels, where probabilities or numbers are looked for."""
-    notes, predictions, baseline = [], material.predictions, material.baseline
+    """Predictions that are labels, where probabilities or numbers are looked for; or no better than a constant."""
+    predictions, baseline = material.predictions, material.baseline
+    notes = [] if split_model is None else notes_on_losses(predictions, material.target)
     if isinstance(predictions, Predictions) and predictions.kind == "probabilities" and are_hard(predictions.values):
         notes.append(HARD_LABELS)
     if not isinstance(baseline, Missing) and material.task != "regression" and are_hard(baseline):
