@@ -39,7 +39,14 @@ from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights, refuse_empty
 from invariscope.rows.not_tables import refuse_no_rows, refuse_other_order
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import (
+    Target,
+    agreed_task,
+    labels_in,
+    notes_on_scale,
+    refuse_unfit_for_own_heads,
+    target_of,
+)
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
 NO_INPUTS = Missing("needs the inputs of the model: give them as X")
@@ -91,7 +98,10 @@ def gather(
     lost = notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns], counted)
     odd = (*representation.hand_over_notes(), *lost)
     asked, said = split_model, _said(split_model, X, Z, representation) if said is None else said
-    representation, target, split_model = _targeted(representation, asked, said, task)
+    given = representation
+    representation, target, split_model = _targeted(given, asked, said, task)
+    if asked is None or (said is None and asked.task is None and asked.classes is None):
+        odd += notes_on_scale(given, target, task)
     if split_model is not None and split_model.reads_one_column(said) and target.task == "binary":
         said = checked_predictions(said, task="binary", classes=target.classes)
         values, centre, scale = _standardised(log_odds(said), weight)
