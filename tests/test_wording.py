@@ -235,3 +235,25 @@ def test_proper_names_stand_in_a_sentence_as_they_are(label: str) -> None:
 )
 def test_what_could_be_read_as_part_of_the_sentence_is_quoted(label: str) -> None:
     assert wording.quoted(label) == f'"{label}"'
+
+
+@pytest.mark.parametrize(
+    ("name", "several"),
+    [
+        *((name, name) for name in ("species", "series", "sites", "hospitals", "Years")),
+        *((name, f"{name}s") for name in ("site", "Year", "day", "hospital", "admission date", "env", "age")),
+        *((name, f"{name}es") for name in ("sex", "box", "campus", "bus", "class", "status", "batch", "brush")),
+        ("city", "cities"),
+        ("tax Country", "tax Countries"),
+        ("analysis", "analyses"),
+        ("Child", "Children"),
+        ("young person", "young people"),
+        *(
+            (name, f"values of {name}")
+            for name in ("hospital_id", "site no.", "cohort2", "X", "SITE", "CITY", "user-id", "hour-of-day", "país",
+                         "病院", "day of week", "Is smoker", "child's", "siteName", "two  blanks", "", "2019", "data")
+        ),
+    ],
+)  # fmt: skip
+def test_names_of_columns_in_the_plural(name: str, several: str) -> None:
+    assert wording.plural(name) == several

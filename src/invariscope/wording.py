@@ -27,6 +27,11 @@ FAR_APART = 5
 SEAM = re.compile(r"[^\w.,]+|_")
 #: Letters in words, as in "VA Long Beach", "Saint-Denis", "東京" or a name that was cut short.
 _PROPER_NAME = re.compile(r"[^\W\d_]+(?:[ '’.…-]+[^\W\d_]+)*[.…]?")
+#: A word that may be an English noun, or stand before one: no abbreviation, no identifier, no other language.
+_NOUN = re.compile(r"[A-Za-z]?[a-z]{2,}")
+#: What makes a name more than a noun.
+NO_NOUNS = frozenset({"at", "by", "data", "for", "has", "in", "is", "of", "on", "per", "to", "was", "with"})
+IRREGULAR = {"child": "children", "gas": "gases", "person": "people"}
 #: Words that a sentence reads as its own even with a capital.
 NO_NAMES = frozenset({"a", "all", "any", "both", "each", "i", "it", "no", "none", "one", "some", "their", "they"})
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -327,14 +332,26 @@ def quoted(label: Any) -> str:
 
 
 def plural(name: str) -> str:
-    """The plural of a column's name, as far as English is regular.
+    """The plural of a column's name where it reads like an English noun; else its values, whatever it is.
 
-    >>> plural("site"), plural("country"), plural("box")
-    ('sites', 'countries', 'boxes')
+    >>> plural("site"), plural("Country"), plural("tax office"), plural("diagnosis"), plural("series")
+    ('sites', 'Countries', 'tax offices', 'diagnoses', 'series')
+    >>> plural("hospital_id"), plural("SITE"), plural("day of week"), plural("cohort2")
+    ('values of hospital_id', 'values of SITE', 'values of day of week', 'values of cohort2')
     """
-    if name.endswith("y") and name[-2:-1] not in "aeiou":
+    words = name.split(" ")
+    if not all(map(_NOUN.fullmatch, words)) or {word.lower() for word in words} & NO_NOUNS:
+        return f"values of {name}"
+    *before, last = words
+    if last.lower() in IRREGULAR:
+        return " ".join([*before, last[0] + IRREGULAR[last.lower()][1:]])
+    if name.endswith("is"):
+        return name[:-2] + "es"
+    if name.endswith("s") and not name.endswith(("ss", "us")):
+        return name  # species, or several already
+    if name.endswith("y") and name[-2] not in "aeiou":
         return name[:-1] + "ies"
-    return name + ("es" if name.endswith(("s", "x", "ch", "sh")) else "s")
+    return name + ("es" if name.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
 def round_up(rows: float) -> int:

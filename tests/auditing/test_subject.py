@@ -136,7 +136,10 @@ def test_predictions_of_other_rows_are_called_predictions() -> None:
     ("model", "message"),
     [
         (P_NUMBER[1:], "X has 240 rows but the predict array has 239: they must be about the very same rows"),
-        (np.where(P_NUMBER > 0, np.nan, P_NUMBER), "missing or infinite values; predict those rows too, or drop them"),
+        (
+            np.where(P_NUMBER > 0, np.nan, P_NUMBER),
+            r"missing or infinite values \(a: 41 of 80, c: 38 of 80, b: 30 of 80\); predict those",
+        ),
         (
             np.ma.masked_greater(P_NUMBER, 0),
             "values are masked; fill them, or drop those rows here and in X, y and env",
@@ -158,6 +161,34 @@ def test_predictions_of_other_rows_are_called_predictions() -> None:
 def test_values_that_cannot_be_predictions(model: Any, message: str) -> None:
     with pytest.raises(iv.InputError, match=message):
         audited(model, NUMBER)
+
+
+def test_rows_that_were_not_predicted_are_counted_by_environment() -> None:
+    """Of a model at whichever level, and of a baseline: where the most are comes first."""
+    lost = np.isin(np.arange(N), [5, 80, 81, 82, 170, 171])
+    said = r": 6 rows have missing or infinite values \(b: 3 of 80, c: 2 of 80, a: 1 of 80\); predict those rows too, "
+    risk, number = np.where(lost, np.nan, P_TWO[:, 1]), np.where(lost, np.inf, P_NUMBER)
+    models = [(risk, TWO), (lambda rows: risk, TWO), (np.c_[1 - risk, risk], TWO), (number, NUMBER)]
+    models += [(iv.Split(represent=X, predict=number), NUMBER)]
+    for model, y in models:
+        with pytest.raises(iv.InputError, match=f"^predictions{said}or drop them$"):
+            audited(model, y)
+        if not callable(model) and not isinstance(model, iv.Split):
+            with pytest.raises(iv.InputError, match=f"^predictions{said}"):
+                iv.audit(model, None, y, ENV)
+    with pytest.raises(iv.InputError, match=f"^predictions of the baseline{said}"):
+        audited(P_NUMBER, NUMBER, baseline=number)
+    assert iv.audit(risk[~lost], X[~lost], TWO[~lost], ENV[~lost], n_boot=0).data.rows == N - 6
+
+
+def test_of_many_environments_those_with_the_most_rows_not_predicted_are_named() -> None:
+    env, risk = np.resize(list("abcdefgh"), N), P_TWO[:, 1].copy()
+    risk[np.isin(env, list("abcdef"))] = np.nan
+    risk[np.flatnonzero(env == "a")[1:]] = 0.5
+    with pytest.raises(
+        iv.InputError, match=r"^predictions: 151 rows .* \(b: 30 of 30, c: 30 of 30, d: 30 of 30, \.\.\.\);"
+    ):
+        iv.audit(risk, X, TWO, env)
 
 
 def test_names_that_are_not_those_of_the_classes() -> None:

@@ -700,7 +700,9 @@ def test_rows_are_asked_for_with_the_reason_where_another_environment_is_named(
     verdict = verdict_of(made(regrets, rows=rows), env_name="site")
     assert "costs Bern" in verdict.sentences[0]
     by = ", by the cost to Oslo" if regrets[0][0] == 0.3 and "Oslo" not in where else ""
-    assert verdict.sentences[-1] == f"Next: about {where} would probably settle it{by}."
+    few = ' Or drop Oslo (40 rows, others have 4,000; drop_env="Oslo" of iv.read), or merge it with another site.'
+    drop = few if min(rows) == 40 else ""
+    assert verdict.sentences[-1] == f"Next: about {where} would probably settle it{by}.{drop}"
 
 
 def test_an_environment_without_a_regret_needs_more_than_the_rows_of_others() -> None:

@@ -335,3 +335,31 @@ def test_one_vocabulary(task: str, X: np.ndarray) -> None:
         iv.audit(None, X, y, ENV, task=task, criteria=["risk_variance"]).data.task,
     ]
     assert set(map(of_task, found)) == {kind}
+
+
+def test_whole_numbers_that_may_be_a_scale_are_told_to_be_classes(tmp_path: Path) -> None:
+    """Only where nothing but the numbers themselves says so; the task that is proposed reads them as amounts."""
+    rng = np.random.default_rng(0)
+    X, env, pain = rng.normal(size=(400, 2)), np.resize(["a", "b"], 400), rng.integers(1, 11, 400)
+    said = 'Target "pain" holds the whole numbers 1 to 10, which are read as 10 classes: to read them as amounts, pass '
+
+    def told(y: Any, model: Any = None, **options: Any) -> list[str]:
+        options = {"n_boot": 0, "criteria": ["risk_variance"], "target_name": "pain", **options}
+        return [note for note in iv.audit(model, X, y, env, **options).notes if "whole numbers" in note]
+
+    assert told(pain) == [f'{said}task="regression".']
+    assert told(pain, iv.Split(represent=X)) == [f'{said}task="regression".']
+    assert iv.audit(None, X, pain, env, n_boot=0, task="regression").data.task == "regression"
+    assert told(pain, task="regression") == told(pain, task="classification") == []
+    assert told(pain, np.full((400, 10), 0.1)) == told(pain, np.full(400, 5.0)) == []
+    assert told(pain, LogisticRegression().fit(X, pain)) == []
+    assert told(pain % 3) == told(pain.astype(str)) == told(pain * 2) == told(pain % 2) == []
+
+    file = tmp_path / "rows.csv"
+    pd.DataFrame(X, columns=["u", "v"]).assign(site=env, pain=pain).to_csv(file, index=False)
+    options = [str(file), "--target", "pain", "--env", "site"]
+    for command in (["audit", "--n-boot", "0"], ["train", "--steps", "2", "--out", str(tmp_path / "m.safetensors")]):
+        shown = CliRunner().invoke(main, [*command, *options], catch_exceptions=False).output
+        assert f"Note: {said}--task regression." in " ".join(shown.split())
+        shown = CliRunner().invoke(main, [*command, *options, "--task", "regression"], catch_exceptions=False).output
+        assert "whole numbers" not in " ".join(shown.split())

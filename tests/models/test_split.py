@@ -145,7 +145,7 @@ def test_bad_splits_are_refused(settings: dict[str, Any], message: str) -> None:
             "regression",
             "predictions have 2 columns: a numeric target needs one",
         ),
-        ([np.nan], "regression", "predictions: 1 missing or infinite values"),
+        ([np.nan], "regression", "predictions: 1 row has missing or infinite values; predict it too, or drop it"),
         (["yes"], None, r'predictions hold text \("yes"\): give numbers, or for classes probabilities, as predict_p'),
     ],
 )
@@ -283,9 +283,12 @@ def test_values_that_are_no_predictions(values: Any, message: str) -> None:
     ("values", "message"),
     [
         (np.zeros(89), "^X has 90 rows but the predict array has 89: they must be about the very same rows$"),
-        (np.full(90, np.nan), "^predictions: 90 missing or infinite values; predict those rows too, or drop them$"),
-        (pd.Series([None, *[1.0] * 89], dtype="Float64"), "^predictions: 1 missing or infinite values"),
-        (pl.Series([None, *[1.0] * 89]), "^predictions: 1 missing or infinite values"),
+        (
+            np.full(90, np.nan),
+            "^predictions: 90 rows have missing or infinite values; predict those rows too, or drop them$",
+        ),
+        (pd.Series([None, *[1.0] * 89], dtype="Float64"), "^predictions: 1 row has missing or infinite values"),
+        (pl.Series([None, *[1.0] * 89]), "^predictions: 1 row has missing or infinite values"),
     ],
 )
 def test_values_that_do_not_fit_the_rows(values: Any, message: str, data: Data) -> None:

@@ -6,6 +6,41 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="only_one_environment_left",
+        file="auditing/advice.py",
+        old="enough_left = np.count_nonzero(~small) >= 2",
+        new="enough_left = np.count_nonzero(~small) >= 1",
+        seen="the advice to drop so many environments that one is left",
+        tests=("auditing/test_small_environments.py::test_who_is_outnumbered",),
+    ),
+    Mutant(
+        name="small_environments_hide_nothing",
+        file="auditing/audit.py",
+        old="            small=small,\n",
+        new="",
+        seen="an influence index that one environment of six rows silences does not name it",
+        tests=("auditing/test_small_environments.py::test_dropping_or_merging_it_settles_the_question",),
+    ),
+    Mutant(
+        name="a_few_environments_worse_than_a_constant",
+        file="auditing/against_a_constant.py",
+        old="if 2 * np.count_nonzero(worse) <= len(rows):",
+        new="if not worse.any():",
+        seen="one environment in which a relation turns round is taken for columns in another order",
+        tests=("auditing/test_against_a_constant.py::test_losses_are_those_of_the_environments_named",),
+    ),
+    Mutant(
+        name="units_asked_about_without_a_relation",
+        file="auditing/against_a_constant.py",
+        old="if together**2 > CLEARLY:",
+        new="if together**2 > -CLEARLY:",
+        seen="predictions of other rows are asked about their units",
+        tests=(
+            "auditing/test_against_a_constant.py::"
+            "test_a_model_worse_than_a_constant_is_asked_about_and_the_answer_helps",
+        ),
+    ),
+    Mutant(
         name="targets_of_other_rows_than_predictions",
         file="auditing/given.py",
         old='(("env", env), ("the target", y))',

@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="fewest_rows_not_predicted_first",
+        file="models/outputs.py",
+        old='np.argsort(-counts, kind="stable")[:MOST_NAMED]',
+        new='np.argsort(counts, kind="stable")[:MOST_NAMED]',
+        seen="of many environments those with the fewest rows that were not predicted are named",
+        tests=("auditing/test_subject.py::test_rows_that_were_not_predicted_are_counted_by_environment",),
+    ),
+    Mutant(
         name="columns_of_probabilities_in_the_models_order",
         file="models/outputs.py",
         old="matrix = matrix[:, [columns.index(label) for label in classes]]",

@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="notes_on_rows_left_out",
+        file="reading/tidy_table.py",
+        old="table = replace(table, frame=table.frame.loc[places.index])",
+        new="pass",
+        seen="notes count values of environments that are left out",
+        tests=("reading/test_read.py::test_notes_count_the_rows_that_are_used",),
+    ),
+    Mutant(
         name="gaps_filled_with_the_mean",
         file="reading/missing_values.py",
         old="numbers.mode()[0] if truths else numbers.median()",

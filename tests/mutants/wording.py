@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="identifiers_with_an_s",
+        file="wording.py",
+        old="if not all(map(_NOUN.fullmatch, words)) or",
+        new="if",
+        seen="plurals such as site no.s and hospital_ids",
+        tests=("test_wording.py::test_names_of_columns_in_the_plural",),
+    ),
+    Mutant(
         name="names_shortened_one_by_one",
         file="shortening.py",
         old="zip(texts, distinct(texts, LONGEST), strict=True)",

@@ -475,3 +475,40 @@ def test_what_is_no_model_is_refused(patients: pd.DataFrame, model: Any) -> None
 def test_a_list_of_no_features_is_refused(patients: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="features= names no column: name some, or leave it out to use all"):
         read(patients, features=[])
+
+
+def test_notes_count_the_rows_that_are_used() -> None:
+    """What only rows of an environment that is left out have, is not said of the others; nor does it refuse them."""
+    table = pd.DataFrame(
+        {
+            "site": np.repeat(["Bern", "Oslo", "Rome"], 40),
+            "dose": [f"{0.5 + k / 100}" for k in range(120)],
+            "age": np.arange(120.0),
+            "sex": np.resize(["f", "m"], 120),
+            "y": np.arange(120.0) % 7,
+        }
+    )
+    table.loc[[3, 100, 101], "dose"] = "?"
+    table.loc[[4, 5, 102], "age"] = -9.0
+    table.loc[110:, "sex"] = " m "
+    options = {"target": "y", "env": "site", "na": ["-9"], "missing": "impute-median"}
+    said = 'Written as text and read as numbers: dose ({} × "?" as missing).'
+    missing = 'Read as missing: age ({} × "-9").'
+    notes = iv.read(table, **options).notes
+    assert {said.format(3), missing.format(3), "Blanks around the texts are taken off: sex."} <= {*notes}
+    notes = iv.read(table, drop_env="Rome", **options).notes
+    assert notes[:3] == (missing.format(2), said.format(1), "Left out as asked: site Rome (40 rows).")
+    assert not any("Blanks" in note for note in notes)
+    strange = table.assign(dose=table.dose.where(table.index != 99, "high"))
+    with pytest.raises(InputError, match=r'column "dose" holds numbers in .* and 1 × "high"'):
+        iv.read(strange, **options)
+    assert len(iv.read(strange, drop_env="Rome", **options).X) == 80
+
+
+def test_groups_are_made_of_all_rows_and_named_to_be_left_out() -> None:
+    table = pd.DataFrame({"age": np.arange(90.0), "x": np.arange(90.0) % 11, "y": np.arange(90.0) % 7})
+    whole = iv.read(table, target="y", env="age", env_bins=3)
+    part = iv.read(table, target="y", env="age", env_bins=3, drop_env="age 60–89")
+    assert whole.env.unique().tolist() == ["age 0–29", "age 30–59", "age 60–89"]
+    assert part.env.tolist() == whole.env.tolist()[:60]
+    assert part.X.x.tolist() == table.x.tolist()[:60]

@@ -119,7 +119,7 @@ CASES = [
     Case("give one column per class", lambda: dric(y=np.resize(["u", "v", "w"], 80)), lambda: dric(y=CLASS)),
     # --- criteria of predictions ---
     Case(
-        "predict those rows too",
+        "predict it too",
         lambda: iv.risk_variance(without(RISK), CLASS, ENV),
         lambda: iv.risk_variance(RISK, CLASS, ENV),
     ),

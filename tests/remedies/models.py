@@ -187,8 +187,8 @@ CASES = [
     Case("Audit one target at a time", lambda: risks(X, task="regression"), lambda: risks(X[:, 0], task="regression")),
     Case("such as model.predict(X)", lambda: gap(LINE), lambda: gap(LINE.predict(X))),
     Case("give one column, or one per class", lambda: gap(X[:, None]), lambda: gap(X[:, 0])),
-    Case("predict those rows too", lambda: audit([np.nan, *Y[1:]]), lambda: audit(Y)),
-    Case("or drop them", lambda: audit([np.nan, *Y[1:]]), lambda: audit(Y[1:], X[1:], Y[1:], SITE[1:])),
+    Case("(A: 1 of 30); predict it too", lambda: audit([np.nan, *Y[1:]]), lambda: audit(Y)),
+    Case("or drop it", lambda: audit([np.nan, *Y[1:]]), lambda: audit(Y[1:], X[1:], Y[1:], SITE[1:])),
     Case("give numbers, or for classes probabilities", lambda: risks(WORDS, WORDS), lambda: risks(P, WORDS)),
     Case("as pandas.get_dummies", lambda: risks(WORDS, WORDS), lambda: certain(WORDS)),
     Case(

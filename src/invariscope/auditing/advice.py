@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from invariscope.results import Estimate, Overlap, RegretResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.spelling import spelling
+from invariscope.rows.spelling import spelling, spelt
 from invariscope.wording import UNBOUNDED, alternatives, between, bounded, listed, plural, quoted, round_up
 
 FEWEST_ROWS = 50  # no smaller number is worth advising
@@ -19,6 +19,8 @@ VAGUE = 10  # times the margin: a regret that may be as large is not near the ma
 NEAR = 0.5  # of the margin: a regret that differs from it by more does not seem to sit there
 SURE = 2  # times the rows that bring an end just to the margin, where it stays beyond it in half of all cases
 MOST_ROWS = 100  # times the rows an environment has: beyond that, more rows are no advice
+OUTNUMBERED = 10  # times its rows: an environment of fewer than the median over it brings more noise than it tells
+MOST_NAMED = 5  # environments in one sentence
 ROWS_PER_WEIGHT = 5  # with fewer, classes are often separated without error for want of rows alone
 #: Of what the head of the odd one costs: what heads of its kind may cost an environment that suffers from it. Between
 #: the ends of a ladder of even steps it is a quarter, and there neither end is why the other suffers.
@@ -203,8 +205,42 @@ def next_if_unsettled(
 ) -> str:
     """What would settle it; ``label`` is the environment that the verdict speaks of, a head has so many ``weights``.
 
-    Of ``learned`` columns, as of a single one, nobody can choose some.
+    Of ``learned`` columns, as of a single one, nobody can choose some. To do without environments that are outnumbered
+    costs nobody a row elsewhere.
     """
+    rows = _rows_that_settle(regret, label, margin, env_name, weights, learned)
+    small = outnumbered(regret.labels, regret.rows)
+    return f"{rows} Or {_without(small, regret, env_name)}." if small else rows
+
+
+def outnumbered(labels: Sequence[Hashable], rows: Floats) -> tuple[Hashable, ...]:
+    """Environments with so few rows that their noise hides the rest, in which every environment counts alike.
+
+    >>> outnumbered(["a", "b", "c"], np.array([300.0, 6.0, 280.0])), outnumbered(["a", "b"], np.array([300.0, 6.0]))
+    (('b',), ())
+    """
+    small = rows * OUTNUMBERED < np.median(rows)
+    enough_left = np.count_nonzero(~small) >= 2
+    return tuple(label for label, is_small in zip(labels, small, strict=True) if is_small and enough_left)
+
+
+def named_outnumbered(small: Sequence[Hashable]) -> str:
+    """Their names; of many, how many they are."""
+    return listed([quoted(one) for one in small]) if len(small) <= MOST_NAMED else f"the {len(small)} smallest"
+
+
+def _without(small: Sequence[Hashable], regret: RegretResult, env_name: str) -> str:
+    """To drop them or to merge them, in words that can be typed; a shell's option follows in a sentence of its own."""
+    most = max(float(regret.rows[regret.labels.index(one)]) for one in small)
+    size = f"{'' if len(small) == 1 else 'at most '}{most:,.0f} rows, others have {np.median(regret.rows):,.0f}"
+    typed = "" if spelling().shell else f"; {spelt('drop_env', [str(one) for one in small])} of iv.read"
+    merge = f"merge {'it' if len(small) == 1 else 'them'} with another {env_name}"
+    return f"drop {named_outnumbered(small)} ({size}{typed}), or {merge}"
+
+
+def _rows_that_settle(
+    regret: RegretResult, label: Hashable | None, margin: float, env_name: str, weights: int, learned: bool
+) -> str:
     plan = rows_needed(regret, margin)
     unknown = [one for one in regret.labels if one not in regret.known]
     if unknown and (plan is None or not plan.over):  # whatever comes of the others, these keep the question open
@@ -225,7 +261,8 @@ def next_if_unsettled(
         size = f"anywhere in {between(estimate.interval, margin)}" if bounded(estimate.interval) else "without a bound"
         rows = regret.rows[regret.labels.index(vaguest)]
         choices = [*_fewer_columns(regret, learned), f"collect more rows in {quoted(vaguest)}"]
-        if len(regret.labels) > 2:  # of two, nothing would be left to compare
+        # of two, nothing would be left to compare; one that is outnumbered is spoken of next
+        if len(regret.labels) > 2 and vaguest not in outnumbered(regret.labels, regret.rows):
             choices.append(f"merge it with another {env_name}")
         return f"Next: {rows:,.0f} rows leave the cost to {quoted(vaguest)} {size}; {alternatives(choices)}."
     return (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from invariscope.auditing.advice import named_outnumbered
 from invariscope.auditing.verdict import ALPHA, CANNOT_TELL, MARGIN, NOT_INVARIANT, UNINFORMATIVE
 from invariscope.results import InfluenceResult
 from invariscope.wording import MISSING, apart, exactly, number, plural, pvalue
@@ -65,11 +67,13 @@ def algorithm_needed(
     margin: float = MARGIN,
     env_name: str = "environment",
     trained_by: str = "erm",
+    small: Sequence[Hashable] = (),
 ) -> str:
     """The answer in one sentence, with V, how far its shuffles go and the p-value; "" where there is none.
 
     ``trained_by`` is the objective the model was trained with, where that is known: to a model that was trained for
     unseen environments no algorithm is recommended, nor to one of which the rows do not settle whether it needs any.
+    ``small`` are environments of few rows, whose noise is in the shuffles and hides what the others pull.
     What it cannot tell: whether an algorithm would succeed; only whether there is something for it to remove.
     """
     answer = "" if influence is None else answer_of(influence, state, alpha)
@@ -78,17 +82,20 @@ def algorithm_needed(
     value, bound = index_words(influence, alpha)
     numbers = f"V {value}, {bound}; {pvalue(influence.pvalue, len(influence.null))}"
     more = influence.pvalue < alpha
+    hidden = (
+        f" The few rows of {named_outnumbered(small)} may hide it: drop or merge them." if small and not more else ""
+    )
     far = "no more" if not more else "far more" if influence.value > np.nanmax(influence.null) else "more"
     many = plural(env_name)
     pull = f"the {many} pull the head apart {far} than chance does ({numbers})"
     if state == CANNOT_TELL:
         rest = "what that costs is not settled" if more else "these rows may not show it"
-        return f"{pull[0].upper()}{pull[1:]}; {rest}."
+        return f"{pull[0].upper()}{pull[1:]}; {rest}.{hidden}"
     little = f", but sharing it costs under {exactly(margin)}" if answer == LITTLE_TO_GAIN else ""
     if trained_by != "erm":
         rest = f"; collect more {many}" if answer == COLLECT else little
-        return f"Trained with {trained_by}: {pull}{rest}."
-    return {
+        return f"Trained with {trained_by}: {pull}{rest}.{hidden}"
+    told = {
         USE_ONE: f"An OOD algorithm is worth trying: {pull}.",
         LITTLE_TO_GAIN: f"An OOD algorithm has little to gain: {pull}{little}.",
         OPEN: (
@@ -97,3 +104,4 @@ def algorithm_needed(
         ),
         COLLECT: f"No OOD algorithm is called for: {pull}; collect more {many} instead.",
     }[answer]
+    return told + hidden

@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+from invariscope.auditing.advice import outnumbered
 from invariscope.auditing.algorithm_needed import algorithm_needed
 from invariscope.auditing.material import gather
 from invariscope.auditing.record import Audit, Settings
 from invariscope.auditing.run import chosen_criteria, not_asked_for, run
 from invariscope.auditing.verdict import (
     ALPHA,
+    CANNOT_TELL,
     MARGIN,
     overlap_in,
     verdict_of,
@@ -142,6 +144,8 @@ def audit(
             weights=material.compared.blocks.width * max(1, len(material.target.classes) - 1),
             level=subject.level,
         )
+    small = outnumbered(data.labels, material.representation.rows)
+    unsettled = small if verdict.state == CANNOT_TELL and n_boot else ()
     return Audit(
         state=verdict.state,
         headline=verdict.headline,
@@ -167,8 +171,9 @@ def audit(
             margin=margin,
             env_name=data.env_name,
             trained_by=trained_by,
+            small=small,
         ),
-        could_drop=left_out["regret"].environments if "regret" in left_out else (),
+        could_drop=left_out["regret"].environments if "regret" in left_out else unsettled,
     )
 
 

@@ -23,7 +23,7 @@ from invariscope.criteria.regret.regret import refuse_too_few_rows
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.inputs import NO_TABLE, NamedInputs, UnevenRows
-from invariscope.models.outputs import checked_predictions, numbered, own_names
+from invariscope.models.outputs import checked_predictions, counted_by_environment, numbered, own_names
 from invariscope.models.splits import Split
 from invariscope.models.trained_with import TrainedWith
 from invariscope.progress import Say
@@ -32,7 +32,14 @@ from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights, refuse_empty
 from invariscope.rows.not_tables import refuse_other_order
 from invariscope.rows.tables import matrix_of
-from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import (
+    Target,
+    agreed_task,
+    labels_in,
+    notes_on_scale,
+    refuse_unfit_for_own_heads,
+    target_of,
+)
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
 NO_INPUTS = Missing("needs the inputs of the model: give them as X")
@@ -70,8 +77,11 @@ def gather(
     counted = None if representation.weight is None else representation.original(representation.weight)
     lost = notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns], counted)
     odd = (*representation.hand_over_notes(), *lost)
-    asked, said = split_model, _said(split_model, X, Z) if said is None else said
-    representation, target, split_model = _targeted(representation, asked, said, task)
+    asked, said = split_model, _said(split_model, X, Z, representation) if said is None else said
+    given = representation
+    representation, target, split_model = _targeted(given, asked, said, task)
+    if asked is None or (said is None and asked.task is None and asked.classes is None):
+        odd += notes_on_scale(given, target, task)
     if split_model is not None and split_model.reads_one_column(said) and target.task == "binary":
         said = checked_predictions(said, task="binary", classes=target.classes)
         values, centre, scale = _standardised(log_odds(said), weight)
@@ -131,7 +141,8 @@ def _represented(split_model: Split | None, X: Any, env: Any) -> tuple[Array, tu
     """The representation of the rows, the names of its columns, and the predictions if it is made of them."""
     if split_model is None:
         return *matrix_of(X), None
-    Z, said = split_model.read(X)
+    with counted_by_environment(env):
+        Z, said = split_model.read(X)
     if not np.isfinite(Z).all():
         _refuse_missing_inputs(X, env)
     return Z, split_model.columns(X, Z), said
@@ -169,12 +180,13 @@ def _short_names(columns: tuple[str, ...]) -> tuple[str, ...]:
     return short if len(set(short)) == len(columns) else columns
 
 
-def _said(split_model: Split | None, X: Any, Z: Array) -> Floats | None:
+def _said(split_model: Split | None, X: Any, Z: Array, rows: Environments) -> Floats | None:
     """The predictions; of two rows only, where a network leaves open how its output is to be read."""
     if split_model is None or not split_model.predicts:
         return None
     unclear = split_model.network is not None and split_model.task is None
-    return split_model.predict(X[:2]) if unclear else split_model.predict(X, Z)
+    with counted_by_environment(rows):
+        return split_model.predict(X[:2]) if unclear else split_model.predict(X, Z)
 
 
 def _targeted(

@@ -57,7 +57,7 @@ class Audit:
     ``results`` maps criteria to results, and ``audit["regret"]`` is short for ``audit.results["regret"]``;
     ``left_out`` says which criteria could not be computed, and why. ``algorithm`` answers whether an algorithm for
     unseen environments (OOD) is needed, from the influence index. ``could_drop`` are the environments without which
-    the regret could be had, where it is left out.
+    the regret could be had, where it is left out, or might be settled, where they have far fewer rows than others.
     """
 
     state: str

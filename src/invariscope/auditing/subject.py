@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from invariscope import wording
+from invariscope.auditing.against_a_constant import notes_on_losses
 from invariscope.auditing.record import AuditedData
 from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable, fittable_apart
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, probabilities_of
 from invariscope.models.adapters import is_array, split
-from invariscope.models.outputs import HARD_LABELS, are_hard, checked_predictions
+from invariscope.models.outputs import HARD_LABELS, are_hard, checked_predictions, counted_by_environment
 from invariscope.models.splits import Split
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.environments import Environments
@@ -119,8 +120,9 @@ def _notes_on_head(split_model: Split | None, material: Material, learned: bool)
 
 
 def _notes_on_predictions(split_model: Split | None, material: Material) -> list[str]:
-    """Predictions that are labels, where probabilities or numbers are looked for."""
-    notes, predictions, baseline = [], material.predictions, material.baseline
+    """Predictions that are labels, where probabilities or numbers are looked for; or no better than a constant."""
+    predictions, baseline = material.predictions, material.baseline
+    notes = [] if split_model is None else notes_on_losses(predictions, material.target)
     if isinstance(predictions, Predictions) and predictions.kind == "probabilities" and are_hard(predictions.values):
         notes.append(HARD_LABELS)
     if not isinstance(baseline, Missing) and material.task != "regression" and are_hard(baseline):
@@ -138,12 +140,20 @@ def _notes_on_predictions(split_model: Split | None, material: Material) -> list
 
 # --- its predictions --------------------------------------------------------------------------------------------------
 def of_model(
-    split_model: Split, X: Any, data: Environments, target: Target, Z: Array | None = None, said: Floats | None = None
+    split_model: Split,
+    X: Any,
+    data: Environments,
+    target: Target,
+    Z: Array | None = None,
+    said: Floats | None = None,
+    *,
+    whose: str = "predictions",
 ) -> Have[Predictions]:
     """The predictions of a model for the rows of ``data``; ``said``, or ``Z`` for networks, spare a second pass."""
     if not split_model.predicts:
         return NO_PREDICTIONS
-    values = split_model.predict(X, Z) if said is None else said
+    with counted_by_environment(data, whose):
+        values = split_model.predict(X, Z) if said is None else said
     unnamed = split_model.classes is None and (values.ndim == 2 or target.task == "multiclass")
     if target.task != "regression" and not unnamed:  # what a criterion cannot use it refuses by itself
         values = checked_predictions(values, task=target.task, classes=target.classes, columns=split_model.classes)
@@ -205,7 +215,7 @@ def _given_baseline(given: Any, X: Any, inputs: Environments, target: Target) ->
         split_baseline = Split(predict=given, task=target.task).for_labels(target.classes)
     else:
         split_baseline = split(given, rows=X).for_task(target.task)
-    predictions = of_model(split_baseline, X, inputs, target)
+    predictions = of_model(split_baseline, X, inputs, target, whose="predictions of the baseline")
     if isinstance(predictions, Missing):
         raise InputError("the baseline cannot predict: pass a model with predictions, or an array of them")
     return predictions.values

@@ -22,7 +22,7 @@ from invariscope.reading.named_table import some
 from invariscope.rows.arrays import Array, Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.spelling import spelt
-from invariscope.rows.targets import Target, label_array, refuse_unfit_for_own_heads, target_of
+from invariscope.rows.targets import Target, label_array, notes_on_scale, refuse_unfit_for_own_heads, target_of
 
 if TYPE_CHECKING:
     from invariscope.estimators.estimator import InvariantEstimator
@@ -68,7 +68,7 @@ class Training:
         note = f"Left out because all rows trained on have the same value: {some(list(X.columns[same]))}."
         if not columns:
             raise InputError(f"there is nothing to learn from. {note} Give columns that differ between these rows.")
-        notes = [*rows.notes, *([note] if same.any() else [])]
+        notes = [*rows.notes, *notes_on_scale(data, target, task), *([note] if same.any() else [])]
         if left_out and any(one.startswith("Filled in for missing") for one in notes):
             notes.append("What was filled in is the middle of all rows, those left out included.")
         return cls(rows, data, target, left_out, tuple(notes), columns)

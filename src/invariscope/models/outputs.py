@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from invariscope import wording
 from invariscope.errors import InputError
 from invariscope.models.inputs import holds_torch
-from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.arrays import Array, Booleans, Floats
+from invariscope.rows.environments import Environments
 from invariscope.rows.not_tables import refuse_masked, refuse_no_table
 from invariscope.rows.settings import is_real
 from invariscope.rows.spelling import spelt
@@ -21,6 +23,7 @@ Names = tuple[str, ...]
 RANGE_SLACK = 1e-6  # rounding of single precision around 0 and 1
 PER_CENT = 100
 SUM_SLACK = 1e-4  # row sums of probabilities kept in single precision or written with a few decimals
+MOST_NAMED = 3  # environments with rows that were not predicted, those with the most
 SHORT_SUM_SLACK = 4e-3  # of those kept in bfloat16 or float16; every one of them is off by up to 1 / 512 of itself
 
 
@@ -116,10 +119,53 @@ def prediction_columns(values: Any, rows: int | None = None, what: str = "predic
         raise InputError(f"{what}: give one column, or one per class, not shape {shape}")
     matrix = dense_matrix(values, what)[0].astype(np.float64, copy=False)
     refuse_other_rows(rows, matrix, what)
-    bad = int(np.sum(~np.isfinite(matrix)))
-    if bad:
-        raise InputError(f"{what}: {bad} missing or infinite values; predict those rows too, or drop them")
+    return refuse_not_finite(matrix, what)
+
+
+class NotPredictedError(InputError):
+    """Predictions that are missing or infinite, in the rows that ``missing`` marks."""
+
+    def __init__(self, what: str, missing: Booleans) -> None:
+        super().__init__(_not_predicted(what, missing))
+        self.what, self.missing = what, missing
+
+
+def _not_predicted(what: str, missing: Booleans, where: str = "") -> str:
+    count = int(np.count_nonzero(missing))
+    rows, too, them = ("1 row has", "it", "it") if count == 1 else (f"{count:,} rows have", "those rows", "them")
+    return f"{what}: {rows} missing or infinite values{where}; predict {too} too, or drop {them}"
+
+
+def refuse_not_finite(matrix: Array, what: str = "predictions") -> Array:
+    """Predictions (n, K), every row of which was predicted."""
+    missing = np.asarray(~np.isfinite(matrix).all(axis=1))
+    if missing.any():
+        raise NotPredictedError(what, missing)
     return matrix
+
+
+@contextmanager
+def counted_by_environment(env: Any, what: str | None = None) -> Iterator[None]:
+    """Rows that were not predicted are counted by environment: ``env`` is that of every row, or the rows as grouped.
+
+    >>> with counted_by_environment(["Oslo", "Bern", "Oslo", "Bern"]):
+    ...     refuse_not_finite(np.array([[np.nan], [0.3], [np.nan], [0.4]]))
+    Traceback (most recent call last):
+    invariscope.errors.InputError: predictions: 2 rows have missing or infinite values (Oslo: 2 of 2); predict those
+    rows too, or drop them
+    """
+    try:
+        yield
+    except NotPredictedError as error:
+        rows = env if isinstance(env, Environments) else Environments(np.zeros((len(error.missing), 1)), None, env)
+        if len(rows.X) != len(error.missing):  # a network is first asked about a few rows
+            raise
+        counts = np.add.reduceat(rows.grouped(error.missing, error.what), rows.offsets[:-1], dtype=np.intp)
+        most = [k for k in np.argsort(-counts, kind="stable")[:MOST_NAMED] if counts[k]]
+        named = [f"{rows.labels[k]}: {counts[k]:,} of {rows.sizes[k]:,}" for k in most]
+        more = ", ..." if np.count_nonzero(counts) > len(most) else ""
+        where = f" ({', '.join(named)}{more})"
+        raise InputError(_not_predicted(what or error.what, error.missing, where)) from error
 
 
 def refuse_labels(values: Any, what: str = "predictions") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,9 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     """
     target, env, roles = options.target, options.env, options.roles
     codes = _codes(table, options, names)
+    places, grouped = _environments(table, options, clean=bool(encode))
+    if options.drop_env:  # what is said of columns is said of the rows that are used
+        table = replace(table, frame=table.frame.loc[places.index])
     remarks = TextRemarks()
     numbers = _numbers_of_wide(table, names, {*codes, *roles}) if encode and not options.na else table.frame[[]]
     looked_at = [name for name in names if name not in numbers.columns]
@@ -53,9 +57,10 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
     if encode:
         features, notes = _features(table, features, codes, remarks, options)
         others |= _cleaned_roles(others, options, remarks)
+    others[env] = places
     order = [name for name in names if name in features or name in numbers.columns]
     rows, done = _whole_rows(features, others, options, numbers, order, for_model=not encode)
-    notes = [*table.notes, *notes, *remarks.notes(), *done]
+    notes = [*table.notes, *notes, *remarks.notes(), *grouped, *done]
     X = rows.drop(columns=list(roles))
     known = set(order)
     # without the columns that say what was missing, and those in which something is
@@ -100,7 +105,7 @@ def _cleaned_roles(
     return {
         name: cleaned(columns[name], remarks, numbers=numbers, option=option)
         for name, option, numbers in ((options.target, "target", True), (options.env, "env", by_number))
-        if kind_of(columns[name]) == "text"
+        if name in columns and kind_of(columns[name]) == "text"
     }
 
 
@@ -108,6 +113,22 @@ def _numbers_of_wide(table: NamedTable, names: Sequence[str], but: Collection[st
     """Of a wide table the features that are plain numbers, in one piece: one by one they would take their time."""
     chosen = table.frame[[name for name in names if name not in but]] if len(names) > WIDE else table.frame[[]]
     return chosen.loc[:, plain_numbers(chosen)]
+
+
+def _environments(table: NamedTable, options: ReadOptions, *, clean: bool) -> tuple[pd.Series, list[str]]:
+    """The environments of the rows that are used: grouped, some left out; and what was done for that."""
+    env = options.env
+    column = without(table.frame[env], options.na, TextRemarks())
+    if clean:
+        column = _cleaned_roles({env: column}, options, TextRemarks()).get(env, column)
+    binned: tuple[str, ...] = ()
+    if options.bins is not None:
+        column, binned = bin_environments(column, options.bins)
+    keep, left_out = without_environments(column, options.drop_env)
+    column = column[keep] if left_out else column
+    if options.bins is None:
+        refuse_unbinned(column)
+    return column, [*binned, *left_out]
 
 
 def _whole_rows(
@@ -118,29 +139,19 @@ def _whole_rows(
     order: Sequence[str],
     *,
     for_model: bool,
-) -> tuple[pd.DataFrame, list[str]]:
-    """All columns side by side, environments grouped and some left out, without gaps; and what was done for that."""
-    env = options.env
-    binned: tuple[str, ...] = ()
-    if options.bins is not None:
-        others[env], binned = bin_environments(others[env], options.bins)
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """All columns side by side, without gaps; and what was done for that."""
     rows = pd.DataFrame({name: column for name, column in features.items() if name not in others} | others, copy=False)
     if len(numbers.columns):
         rows = pd.concat([numbers, rows], axis=1)[[*(name for name in order if name not in others), *others]]
-    keep, left_out = without_environments(others[env], options.drop_env)
-    if left_out:
-        rows = rows[keep]
-    if options.bins is None:
-        refuse_unbinned(rows[env])
-    rows, filled = fill(
+    return fill(
         rows,
         options.missing,
-        env=rows[env],
+        env=rows[options.env],
         protected=list(others),
         for_model=for_model,
         optional=options.prediction is not None,
     )
-    return rows, [*binned, *left_out, *filled]
 
 
 def _features(

@@ -19,6 +19,7 @@ from invariscope.rows.spelling import spelt
 TASKS = ("auto", "regression", "classification", "binary", "multiclass")
 LOSS_OF_TASK = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
 MOST_CODES = 10  # whole numbers 0..K-1 or 1..K of more classes are amounts, unless somebody says otherwise
+FEWEST_STEPS = 4  # of whole numbers in a row that may well be a scale
 MOST_CLASSES = 100  # different numbers beyond which nobody means classes
 
 
@@ -105,6 +106,23 @@ def target_in(
             f'target "{name}" has {len(order)} classes: a binary task needs 2. Leave task out, or say "classification".'
         )
     return Target("binary" if len(order) == 2 else "multiclass", codes, order)
+
+
+def notes_on_scale(data: Environments, target: Target, task: str = "auto") -> tuple[str, ...]:
+    """Said of whole numbers that may be a scale and are classes by the last rule alone: no task or label says so.
+
+    >>> data = Environments(np.zeros(8), [1, 2, 3, 4, 1, 2, 3, 4], list("aaaabbbb"), target_name="pain")
+    >>> print(*notes_on_scale(data, target_of(data)))
+    Target "pain" holds the whole numbers 1 to 4, which are read as 4 classes: to read them as amounts, pass
+    task="regression".
+    """
+    count = len(target.classes)
+    if task != "auto" or data.classes is not None or count < FEWEST_STEPS:
+        return ()
+    return (
+        f'Target "{data.target_name}" holds the whole numbers {target.classes[0]} to {target.classes[-1]}, which are '
+        f"read as {count} classes: to read them as amounts, pass {spelt('task', 'regression')}.",
+    )
 
 
 def labels_in(values: Floats, labels: tuple[Any, ...] | None) -> tuple[Any, ...]:

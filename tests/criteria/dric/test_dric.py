@@ -217,7 +217,10 @@ def test_the_true_ratio_gives_zero_for_every_predictor(seed: int) -> None:
         ({"y": np.repeat(["a", "b", "c"], 70)}, "y has 3 classes but predictions have 1 columns"),
         ({"baseline": np.zeros((210, 2))}, "predictions have 1 outputs but the baseline has 2"),
         ({"baseline": np.zeros(7)}, "X has 210 rows but baseline has 7"),
-        ({"predictions": np.full(210, np.nan)}, "predictions: 210 missing or infinite values"),
+        (
+            {"predictions": np.full(210, np.nan)},
+            r"predictions: 210 rows have missing or infinite values \(.+ of \d+\); predict",
+        ),
         ({"predictions": np.zeros((210, 2, 2))}, "give one column, or one per class"),
         ({"env": np.zeros(210)}, "only one environment"),
     ],

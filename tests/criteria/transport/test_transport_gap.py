@@ -391,7 +391,7 @@ def test_columns_of_given_predictions_tell_classes_from_numbers(seed: int) -> No
 def test_predictions_that_are_no_numbers_are_named(seed: int) -> None:
     rows = shifted(seed)
     holes = np.where(np.arange(len(rows.y)) < 7, np.nan, 0.0)
-    with pytest.raises(InputError, match="predictions: 7 missing or infinite values"):
+    with pytest.raises(InputError, match=r"predictions: 7 rows have missing or infinite values \(.+ of \d+\); predict"):
         transport_gap(rows.Z, rows.y, rows.env, predictions=holes)
     with pytest.raises(InputError, match="predictions hold text"):
         transport_gap(rows.Z, rows.y, rows.env, predictions=np.full(len(rows.y), "yes"))

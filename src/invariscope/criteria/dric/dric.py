@@ -12,7 +12,7 @@ from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_
 from invariscope.criteria.material import MOST_WEIGHTS, AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.models.outputs import prediction_columns
+from invariscope.models.outputs import counted_by_environment, prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import GroupedRows
@@ -185,10 +185,11 @@ def _without_lone_axis(pairs: Floats) -> Floats:
 
 
 def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[Floats, Floats]:
-    model, reference = (
-        data.grouped(prediction_columns(values, len(data.X), what), what)
-        for values, what in ((predictions, "predictions"), (baseline, "baseline"))
-    )
+    with counted_by_environment(data):
+        model, reference = (
+            data.grouped(prediction_columns(values, len(data.X), what), what)
+            for values, what in ((predictions, "predictions"), (baseline, "baseline"))
+        )
     if model.shape != reference.shape:
         raise InputError(
             f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"

@@ -17,9 +17,17 @@ from invariscope.criteria.predictions.environment_means import (
     few_rows_notes,
 )
 from invariscope.errors import InputError
-from invariscope.models.outputs import HARD_LABELS, are_hard, checked_predictions, order_of_columns, refuse_labels
+from invariscope.models.outputs import (
+    HARD_LABELS,
+    are_hard,
+    checked_predictions,
+    counted_by_environment,
+    order_of_columns,
+    refuse_labels,
+    refuse_not_finite,
+)
 from invariscope.results import Estimate, Label
-from invariscope.rows.arrays import Array, Floats
+from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, target_of_columns
@@ -72,22 +80,9 @@ def grouped_predictions(predictions: Any, y: Any, env: Any, weight: Any) -> Envi
     """Rows with predictions as their columns; labels and masked values are refused as such, not as a column of X."""
     if not isinstance(predictions, Environments):
         refuse_labels(predictions)
-        _refuse_missing(matrix_of(predictions)[0], env)
+        with counted_by_environment(env):
+            refuse_not_finite(matrix_of(predictions)[0])
     return Environments.of(predictions, y, env, weight)
-
-
-def _refuse_missing(values: Array, env: Any) -> None:
-    """Predictions are no column of the user's: what is missing was not predicted."""
-    missing = ~np.isfinite(values).all(axis=1)
-    if not missing.any():
-        return
-    rows = Environments(np.zeros((len(values), 1)), None, env)
-    counts = np.add.reduceat(rows.grouped(missing, "predictions"), rows.offsets[:-1], dtype=np.intp)
-    worst = int(np.argmax(counts / rows.sizes))
-    raise InputError(
-        f"predictions: {counts.sum()} rows have missing or infinite values ({rows.labels[worst]}: {counts[worst]} of "
-        f"{rows.sizes[worst]}); predict those rows too, or drop them"
-    )
 
 
 def predictions_for(data: Environments, target: Target) -> Floats:

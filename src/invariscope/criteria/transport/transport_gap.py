@@ -21,7 +21,7 @@ from invariscope.criteria.transport.outcome_models import (
 )
 from invariscope.errors import InputError
 from invariscope.heads.losses import loss_of
-from invariscope.models.outputs import HARD_LABELS, are_hard, prediction_columns
+from invariscope.models.outputs import HARD_LABELS, are_hard, counted_by_environment, prediction_columns
 from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units, grouped_rows
 from invariscope.results import Overlap, TransportGapResult
@@ -137,7 +137,8 @@ def transport_gap(
     """
     data = Environments.of(Z, y, env, weight)
     folds, n_boot = whole_number(folds, "folds", 2, MOST_FOLDS), number_of_draws(n_boot)
-    given = None if predictions is None else prediction_columns(predictions, len(data.X))
+    with counted_by_environment(data):
+        given = None if predictions is None else prediction_columns(predictions, len(data.X))
     counts = None if data.weight is None else whole(data.weight)
     if counts is not None:  # a row that stands for two may then be in two folds, as two rows may
         given = None if given is None else np.repeat(data.grouped(given, "predictions"), counts, axis=0)
