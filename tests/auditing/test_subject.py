@@ -401,3 +401,15 @@ def test_a_model_that_differs_in_rows_of_weight_zero_only_is_its_own_baseline(se
     predictions[~kept] += 100
     found = iv.audit(predictions, X, y, env, weight=weight, n_boot=0, criteria="all")
     assert "is the very model that is audited" in found.left_out["dric"]
+
+
+# --- values that are rounded, or out of all bounds --------------------------------------------------------------------
+@pytest.mark.parametrize("short", [P_THREE.astype(np.float16), torch.tensor(P_THREE).bfloat16()], ids=["f2", "bf2"])
+def test_probabilities_of_16_bits_are_audited(short: Any) -> None:
+    full, rounded = (audited(given, THREE, criteria=["risk_variance"]) for given in (P_THREE, short))
+    assert rounded["risk_variance"].value == pytest.approx(full["risk_variance"].value, rel=0.02)
+
+
+def test_predictions_too_large_to_be_squared_are_told_and_not_warned_of() -> None:
+    audit = audited(np.full(N, -1e199), NUMBER, criteria=["risk_variance", "dric"])
+    assert audit.left_out["risk_variance"].startswith("the loss of 240 rows is above 1e+150")

@@ -6,6 +6,7 @@ Every forgery here is a real file. Several of them crash scikit-learn, so nothin
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -411,6 +412,56 @@ def test_a_tree_of_one_number(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1  # no signal
     assert "npy is a number, where a tree takes arrays. The file is damaged" in done.stderr
+
+
+NO_METRIC = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode", "content": "null", "__id__": 1}
+STATES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
+    "a tree of nothing": (lambda state: state.clear(), "a KDTree is not made of 13 parts"),
+    "a tree without its last part": (lambda state: state.pop(), "a KDTree is not made of 13 parts"),
+    "a distance of nothing": (
+        lambda state: state[11]["content"]["content"].clear(), "a EuclideanDistance64 is not made of 3 parts",
+    ),
+    "a distance that another stands for": (
+        lambda state: state[0].update(state[11]["content"], content=[]), "a EuclideanDistance64 is not made of 3 parts",
+    ),
+    "a distance of a function": (
+        lambda state: state[11].update(__class__="PyFuncDistance64"), "a PyFuncDistance64 is not made of 5 parts",
+    ),
+    "no distance": (lambda state: state.__setitem__(11, NO_METRIC), "a KDTree has a NoneType for its distances"),
+    "a distance on the globe": (
+        lambda state: state[11].update(__class__="HaversineDistance64"),
+        "a HaversineDistance64 is one of latitudes and longitudes, not of 3 columns",
+    ),
+}  # fmt: skip
+
+
+def test_a_search_tree_of_other_parts(tmp_path: Path) -> None:
+    """Compiled code takes the parts of a tuple without asking whether they are there: in a process of its own."""
+    model = KNeighborsRegressor(algorithm="kd_tree", leaf_size=5).fit(X, NUMBER)
+    paths = {}
+    for number, (name, (forge, _)) in enumerate(STATES.items()):
+        (tmp_path / str(number)).mkdir()
+        paths[name] = saved(model, tmp_path / str(number))
+        with zipfile.ZipFile(paths[name]) as archive:
+            schema = archive.read("schema.json")
+        description = json.loads(schema)
+        forge(description["content"]["content"]["_tree"]["content"]["content"])
+        edited(paths[name], (schema, json.dumps(description).encode()))
+    kinds = [f"sklearn.metrics._dist_metrics.{kind}Distance64" for kind in ("PyFunc", "Haversine")]
+    program = f"""
+import numpy
+from invariscope.errors import InputError
+from invariscope.models.files import load_model
+for name, path in { ({name: str(path) for name, path in paths.items()}) }.items():
+    try:
+        load_model(path, trusted={[*SEARCH_TREE, *kinds]}).predict(numpy.ones((9, 3)))
+    except InputError as error:
+        print(error, flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    sentences = [f"{paths[name]}: {sentence}{SAVE_AGAIN}" for name, (_, sentence) in STATES.items()]
+    assert done.stdout.splitlines() == sentences
+    assert done.returncode == 0  # no signal
 
 
 # --- what nobody can check --------------------------------------------------------------------------------------------

@@ -39,7 +39,8 @@ def test_probabilities_of_16_bits_are_summed_as_they_were_rounded(dtype: torch.d
     exact = torch.softmax(torch.randn(200, 3, dtype=torch.float64), dim=1)
     short = exact.to(dtype).requires_grad_()
     assert float((short.detach().double().sum(1) - 1).abs().max()) > 1e-4  # in single precision they would be refused
-    for values in (short, short.detach().float().numpy().astype(np.float16)):
+    table = pd.DataFrame(short.detach().float().numpy())  # which holds them in 32 bits
+    for values in (short, short.detach().float().numpy().astype(np.float16), table):
         found = checked_predictions(values, task="multiclass")
         np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-15)
         np.testing.assert_allclose(found, exact, rtol=6e-3)

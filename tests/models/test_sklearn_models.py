@@ -33,6 +33,7 @@ from sklearn.linear_model import (
     SGDRegressor,
 )
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -398,6 +399,10 @@ def test_what_cannot_be_split_although_it_is_fitted(data: Data) -> None:
         (RandomForestRegressor(2).fit(X, two), "RandomForestRegressor predicts 2 targets"),
         (RandomForestClassifier(2).fit(X, two > 1), "RandomForestClassifier predicts 2 targets"),
         (network(MLPClassifier).fit(X, two > 1), "MLPClassifier predicts 2 targets"),
+        (
+            MultiOutputClassifier(LogisticRegression()).fit(X, two[:, :1] > 1),
+            r"MultiOutputClassifier predicts a list with one target in it: give .*, model\.estimators_\[0\]",
+        ),
     ]:
         with pytest.raises(InputError, match=message):
             split(model)

@@ -18,6 +18,7 @@ from sklearn.cluster import DBSCAN
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -267,6 +268,11 @@ CASES = [
         "audit one target at a time",
         lambda: answers(LinearRegression().fit(X, X)),
         lambda: answers(LinearRegression().fit(X, X[:, 0])),
+    ),
+    Case(
+        "give the model of that target, model.estimators_[0]",
+        lambda: answers(MultiOutputClassifier(LogisticRegression()).fit(X, CLASS[:, None])),
+        lambda: answers(MultiOutputClassifier(LogisticRegression()).fit(X, CLASS[:, None]).estimators_[0]),
     ),
     Case(
         "give these, in this order",

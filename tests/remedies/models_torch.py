@@ -162,6 +162,13 @@ CASES = [
     # --- where to cut ---
     Case("pass iv.Split(represent=", lambda: iv.split(trained(net())), lambda: iv.Split(predict=net().forward)),
     Case("give the module itself", lambda: answers(compiled(nn.Linear(3, 1))), lambda: answers(nn.Linear(3, 1))),
+    Case(
+        "as in lambda X: model(torch.as_tensor(X, dtype=torch.float32)).softmax(1)",
+        lambda: answers(compiled(nn.Linear(3, 2))),
+        lambda: iv.split(
+            lambda rows: compiled(nn.Linear(3, 2))(torch.as_tensor(rows, dtype=torch.float32)).softmax(1)
+        ).predict(X.numpy().astype(np.float64)),
+    ),
     Case("pass some rows through the module first", lambda: answers(lazy()), lambda: answers(initialised())),
     Case(
         "load the weights",

@@ -82,6 +82,16 @@ CASES = [
         lambda: audit({"a": loader(X, Y), "b": X}),
         lambda: audit({"a": loader(X, Y), "b": TensorDataset(X, Y)}),
     ),
+    Case(
+        "give TensorDataset(*map(torch.cat, zip(*X))) in its place",
+        lambda: audit([*loader()]),
+        lambda: audit(TensorDataset(*map(torch.cat, zip(*loader(), strict=True)))),
+    ),
+    Case(
+        "give DataLoader(X, batch_size=256) in its place",
+        lambda: audit(ROWS),
+        lambda: audit(DataLoader(ROWS, batch_size=256)),  # type: ignore[arg-type]
+    ),
     Case("pass the environment of every row", lambda: audit(X, Y, env_column="site"), lambda: audit(X, Y, env=SITE)),
     # --- loaders ---
     Case(

@@ -72,11 +72,10 @@ def without_common_part(vectors: Floats, scores: int) -> Floats:
 
 def inverse_of(matrices: Floats) -> Inverse | None:
     """Inverses of a stack (k, P, P), by factors; ``None`` where one of the matrices is singular."""
-    factors = [cholesky(matrix) for matrix in matrices]
-    known = [factor for factor in factors if factor is not None]
-    if len(known) < len(factors):
+    factors = _factors(matrices)
+    if factors is None:
         return None
-    return lambda vectors: np.stack([one.solve(vector) for one, vector in zip(known, vectors, strict=True)])
+    return lambda vectors: np.stack([one.solve(vector) for one, vector in zip(factors, vectors, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class Inverted:
 
 def inverted(hessian: Floats, scores: int) -> Inverted:
     """Inverses of Hessians of so many scores: wide ones by Cholesky factors, where nothing but a constant is free."""
-    factors = _factors(hessian, scores)
+    factors = _wide_factors(hessian, scores)
     if factors is not None:
         live = np.stack([one.live for one in factors])
         return Inverted(np.stack([one.inverse() for one in factors]), _free(live, scores), live)
@@ -114,14 +113,17 @@ def inverted(hessian: Floats, scores: int) -> Inverted:
 
 def rank_of(hessian: Floats, scores: int) -> int:
     """The rank of one Hessian (P, P) of so many scores."""
-    factors = _factors(hessian[None], scores)
+    factors = _wide_factors(hessian[None], scores)
     return int(spectrum(hessian).rank) if factors is None else int(_free(factors[0].live, scores))
 
 
-def _factors(hessian: Floats, scores: int) -> list[Cholesky] | None:
-    if hessian.shape[-1] < WIDE:
-        return None
-    factors = [cholesky(matrix) for matrix in without_free_constant(hessian, scores)]
+def _wide_factors(hessian: Floats, scores: int) -> list[Cholesky] | None:
+    return _factors(without_free_constant(hessian, scores)) if hessian.shape[-1] >= WIDE else None
+
+
+def _factors(matrices: Floats) -> list[Cholesky] | None:
+    """Factors of all matrices of a stack (k, P, P), or ``None`` where one of them has none."""
+    factors = [cholesky(matrix) for matrix in matrices]
     known = [factor for factor in factors if factor is not None]
     return known if len(known) == len(factors) else None
 
@@ -147,16 +149,16 @@ def inverse_at_zero(data: Environments, loss: Loss, environment_weight: Floats |
     grams = sum_by_environment(collect, data.offsets)["gram"]
     if environment_weight is not None:
         grams = np.einsum("e,epq->pq", environment_weight, grams)[None]
-    of_columns = [cholesky(gram) for gram in grams]
-    known = [one.inverse() for one in of_columns if one is not None]
-    if len(known) < len(of_columns):
+    factors = _factors(grams)
+    if factors is None:
         return None
+    of_columns = np.stack([one.inverse() for one in factors])
     between = np.linalg.pinv(loss.curvature(np.zeros(loss.n_scores)))
 
     def inverse(vectors: Floats) -> Floats:
         parts = vectors.reshape(len(vectors), loss.n_scores, -1)
         # (C⁺ ⊗ G⁻¹) v, all problems by the one G or each by its own
-        return np.asarray(np.matmul(between @ parts, np.stack(known))).reshape(vectors.shape)
+        return np.asarray(np.matmul(between @ parts, of_columns)).reshape(vectors.shape)
 
     return inverse
 

@@ -23,6 +23,9 @@ TREE = "TreeNode"  # what makes the trees of scikit-learn
 MOST_VISITS, FEW_VISITS = 100, 1_000_000
 #: Words of a random number generator's seed: mixing them takes the square of their number, and numpy's own has 4.
 SEED_WORDS = 64
+#: Compiled code that is given a tuple and takes so many parts of it without asking whether they are there.
+STATES = {"sklearn.metrics._dist_metrics": 3, "sklearn.neighbors._ball_tree": 13, "sklearn.neighbors._kd_tree": 13}
+OF_FUNCTION = 5  # parts of a distance that a function computes
 
 
 def unpacked_size(archive: zipfile.ZipFile) -> int:
@@ -128,17 +131,28 @@ def _refuse_visits(description: Any, written: int) -> None:
 
 
 def _refuse_kinds(nodes: list[dict[str, Any]]) -> None:
-    """What the reader makes as large, or takes as long over, as a number in the file says."""
-    said: dict[Any, list[Any]] = {}
+    """What the reader makes as large, takes as long over, or looks as far into as the file says."""
+    by_number: dict[Any, list[dict[str, Any]]] = {}  # another node of its number may stand for a node
     for node in nodes:
+        by_number.setdefault(node.get("__id__"), []).append(node)
         if (node.get("__module__"), node.get("__class__")) == ("numpy", "void"):
             raise TamperedError("it holds a numpy.void, which no fitted model has")
-        if node["__loader__"] == "JsonNode":  # another node may stand for it by its number
-            said.setdefault(node.get("__id__"), []).append(node.get("content"))
     for node in nodes:
-        words = node["content"].get("pool_size") if isinstance(node.get("content"), dict) else None
+        content = node.get("content")
+        if not isinstance(content, dict):
+            continue
+        words = content.get("pool_size")
         if isinstance(words, dict) and words.get("__loader__"):
-            for content in (words.get("content"), *said.get(words.get("__id__"), ())):
-                size = json.loads(content)
+            for seed in (words, *by_number[words.get("__id__")]):
+                size = json.loads(seed["content"])
                 if not isinstance(size, int) or size > SEED_WORDS:
                     raise TamperedError(f"a random number generator has a seed of {size} words")
+        if node.get("__module__") in STATES:
+            for state in (content, *by_number.get(content.get("__id__"), ())):
+                _refuse_other_state(str(node.get("__class__")), STATES[node["__module__"]], state)
+
+
+def _refuse_other_state(kind: str, parts: int, state: dict[str, Any]) -> None:
+    parts = OF_FUNCTION if kind.startswith("PyFunc") else parts
+    if state.get("__loader__") != "TupleNode" or len(state["content"]) != parts:
+        raise TamperedError(f"a {kind} is not made of {parts} parts")

@@ -137,11 +137,17 @@ def listed(names: Any) -> str:
 
 
 def holds_torch(values: Any) -> bool:
-    """Whether it is a tensor, a data set or a loader, or a list or dict of them; torch itself is not imported."""
+    """Whether it is a tensor, a data set or a loader, a list or dict of them, or a list of batches of them.
+
+    torch itself is not imported.
+    """
     if isinstance(values, Mapping):
         return any(comes_from(value, "torch") for value in values.values())
     if isinstance(values, list | tuple):
-        return any(comes_from(value, "torch") for value in values[:1])
+        first = values[:1]
+        return any(
+            comes_from(value, "torch") for one in first for value in (one if isinstance(one, list | tuple) else first)
+        )
     return comes_from(values, "torch")
 
 

@@ -112,6 +112,8 @@ def check_distance(metric: Any, features: int) -> None:
         _check_metric(kind, {"V": vector}, features)
     if "Mahalanobis" in kind:
         _check_metric(kind, {"VI": matrix}, features)
+    if "Haversine" in kind and features != 2:
+        raise TamperedError(f"a {kind} is one of latitudes and longitudes, not of {features} columns")
 
 
 def check_search_tree(tree: Any) -> None:
@@ -128,9 +130,12 @@ def check_search_tree(tree: Any) -> None:
         refuse_outside(nodes[end], 0, shape[0] + 1, f"the rows of a {kind}")
     if not np.all(nodes["is_leaf"][count // 2 :]):
         raise TamperedError(f"the last nodes of a {kind} have children")
-    for part in tree.__getstate__()[7:]:
-        if hasattr(part, "rdist_to_dist"):
-            check_distance(part, shape[1])
+    metric, weight = tree.__getstate__()[-2:]
+    if not hasattr(metric, "rdist_to_dist"):
+        raise TamperedError(f"a {kind} has a {type(metric).__name__} for its distances")
+    check_distance(metric, shape[1])
+    if weight is not None and np.shape(weight) != shape[:1]:
+        raise TamperedError(f"a {kind} has weights of shape {np.shape(weight)} for {shape[0]} rows")
 
 
 def check_centres(model: Any) -> None:

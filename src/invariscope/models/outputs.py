@@ -100,7 +100,7 @@ def checked_predictions(
     _refuse_outside_unit_interval(matrix, classes)
     if width == 1:
         matrix = np.hstack([1.0 - matrix, matrix])
-    matrix = _summing_to_one(matrix, values)
+    matrix = _summing_to_one(matrix)
     if classes is not None and columns is not None:
         matrix = matrix[:, [columns.index(label) for label in classes]]
     return np.clip(matrix, 0.0, 1.0)
@@ -280,10 +280,9 @@ def _way_into_unit_interval(values: Floats, classes: Sequence[Any] | None) -> st
     )
 
 
-def _summing_to_one(probabilities: Floats, given: Any) -> Floats:
-    """The probabilities; those given in 16 bits, whose sums are rounded, are divided by them."""
-    short = getattr(getattr(given, "dtype", None), "itemsize", 8) < 4
-    sums = probabilities.sum(axis=1)
+def _summing_to_one(probabilities: Floats) -> Floats:
+    """The probabilities; those of 16 bits, whose sums are rounded, are divided by them."""
+    sums, short = probabilities.sum(axis=1), _of_16_bits(probabilities)
     bad = np.abs(sums - 1.0) > (SHORT_SUM_SLACK if short else SUM_SLACK)
     if bad.any():
         raise InputError(
@@ -291,6 +290,14 @@ def _summing_to_one(probabilities: Floats, given: Any) -> Floats:
             f"{sums.max():.4g}): give one column per class, every row summing to 1"
         )
     return probabilities / sums[:, None] if short else probabilities
+
+
+def _of_16_bits(values: Floats) -> bool:
+    """Whether float16 or bfloat16 holds all of them, whatever holds them now: tables widen what they read."""
+    single = values.astype(np.float32)
+    if not np.array_equal(single, values):
+        return False
+    return bool(np.array_equal(single.astype(np.float16), single) or not np.any(single.view(np.uint32) & 0xFFFF))
 
 
 def numbered(prefix: str, count: int) -> Names:

@@ -254,6 +254,10 @@ def _task_and_classes(model: Any, task: str | None) -> tuple[str | None, tuple[A
         return task, None
     if isinstance(labels, list) and len(labels) and np.ndim(labels[0]) == 1:
         _refuse_many_targets(model, len(labels))
+        raise InputError(
+            f"{type(model).__name__} predicts a list with one target in it: give the model of that target, "
+            "model.estimators_[0]"
+        )
     known = tuple(np.asarray(labels).tolist())
     if len(known) < 2:
         raise InputError(

@@ -57,7 +57,7 @@ class Call:
             return rows
         if rows.places:
             return (rows if self.inputs is None else rows.only(self.inputs)).alone
-        function = module.represent.forward if isinstance(module, Halves) else self._function(module)[1]
+        function = self._first_function(module)
         arguments, named = self._arguments(function, rows)
         first = next((name for name, kind in _parameters(function) if kind in POSITIONAL), None)
         if arguments:
@@ -66,12 +66,15 @@ class Call:
 
     def reads(self, module: nn.Module) -> list[str]:
         """The names of the inputs that it cannot do without."""
-        function = module.represent.forward if isinstance(module, Halves) else self._function(module)[1]
         try:
-            parameters = inspect.signature(function).parameters.values()
+            parameters = inspect.signature(self._first_function(module)).parameters.values()
         except (TypeError, ValueError):
             return []
         return [one.name for one in parameters if one.default is one.empty and one.kind in POSITIONAL[:2]]
+
+    def _first_function(self, module: nn.Module) -> Callable[..., Any]:
+        """The function whose parameters tell what it reads: of two halves, that of the first."""
+        return module.represent.forward if isinstance(module, Halves) else self._function(module)[1]
 
     def _function(self, module: nn.Module) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What is called, and the function whose parameters tell what it reads."""

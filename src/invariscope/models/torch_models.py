@@ -206,7 +206,10 @@ def _unwrapped(model: Any) -> Any:
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         return _unwrapped(model.module)
     if isinstance(model, torch.jit.ScriptModule):
-        raise InputError(f"{type(model).__name__} is compiled, so nobody can look into it: give the module itself")
+        raise InputError(
+            f"{type(model).__name__} is compiled, so nobody can look into it: give the module itself, or what it "
+            "predicts, as in lambda X: model(torch.as_tensor(X, dtype=torch.float32)).softmax(1)"
+        )
     if _is_trained(model):
         return model.network
     return halves_of(model) if isinstance(model, tuple) else model

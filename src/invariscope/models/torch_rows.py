@@ -75,6 +75,7 @@ def sources_of(X: Any) -> dict[Hashable, Any] | None:
     sources = [*X.values()] if isinstance(X, Mapping) else [*X] if isinstance(X, list | tuple) else []
     others = [source for source in sources if not isinstance(source, DataLoader | Dataset)]
     if len(others) == len(sources):
+        _refuse_loose(sources)
         return None
     if others:
         raise InputError(
@@ -86,6 +87,17 @@ def sources_of(X: Any) -> dict[Hashable, Any] | None:
     names = [getattr(_dataset_of(source), "name", None) for source in sources]
     named = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
     return dict(zip(names if named else range(len(names)), sources, strict=True))
+
+
+def _refuse_loose(items: Sequence[Any]) -> None:
+    """Rows with their targets, or batches of them, in a list: nothing says how many of them there are."""
+    first = items[0] if items else None
+    if not isinstance(first, list | tuple) or not isinstance(first[0] if first else None, Tensor):
+        return
+    counts = {len(part) if isinstance(part, Tensor) and part.ndim else 0 for part in first}
+    if len(counts) == 1 and 0 not in counts:
+        raise InputError("X is a list of batches: give TensorDataset(*map(torch.cat, zip(*X))) in its place")
+    raise InputError("X is a list of rows with their targets: give DataLoader(X, batch_size=256) in its place")
 
 
 def _read(

@@ -190,6 +190,8 @@ def _in_any_units(matrix: Floats) -> tuple[Floats, Floats]:
     with F in the units of the columns, whose singular values Jacobi's rotations find one by one.
     """
     values, vectors = np.linalg.eigh(matrix)
+    if values[0] > RESOLVED * values[-1]:  # spares another decomposition
+        return values, vectors
     alike = spectrum(matrix, NULL_SPACE / len(matrix))
     live = alike.values > 0
     flat = len(values) - np.count_nonzero(live)
