@@ -111,7 +111,7 @@ def test_draws_of_who_shows_no_noise_count_only_by_their_pull(classes):
         for k in range(4):
             response = (e == k) * np.eye(4) - fit.weights[k] * fit.shared.hessian[e] @ fit.inverse
             covariance += response @ (share[k] * fit.outer[k]) @ response.T
-        mean += np.trace(np.linalg.solve(share[e] * fit.outer[e], covariance)) * (1 if classes else 96 / 94)
+        mean += np.trace(np.linalg.solve(share[e] * fit.outer[e], covariance)) * 96 / 94
     statistic, null = score_test(fit, 20_000, np.random.default_rng(0))
     assert abs(null.mean() - mean) < 5 * null.std() / np.sqrt(len(null))
     by_hand = [g @ np.linalg.solve(s * j, g) for g, s, j in zip(fit.gradient, share, fit.outer, strict=True)]

@@ -267,8 +267,8 @@ MUTANTS = [
     Mutant(
         name="score_test_knows_the_noise_level",
         file="criteria/regret/inference.py",
-        old="            noise *= _of_estimated_noise(fit, len(noise), rng)",
-        new="            noise *= 1.0",
+        old="        noise *= _of_estimated_noise(fit, len(noise), rng)",
+        new="        noise *= 1.0",
         seen="p-values of 0.001 for many small environments of one law",
         tests=("criteria/regret/test_regret.py::test_many_small_environments_of_one_law_are_not_told_apart",),
     ),

@@ -177,8 +177,7 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
     batch = max(1, int(2e7 // (environments * size)))
     for start in range(0, draws, batch):
         noise = rng.standard_normal((min(batch, draws - start), environments, size)) * live
-        if fit.squared:
-            noise *= _of_estimated_noise(fit, len(noise), rng)
+        noise *= _of_estimated_noise(fit, len(noise), rng)
         total = np.einsum("bkr,kpr->bp", noise, pull, optimize=True)  # Σ_k a_k s_k
         response = (noise - np.einsum("ers,bs->ber", back, total, optimize=True))[:, fit.usable]
         null[start : start + batch] = np.einsum("ber,ber->b", response, response)
