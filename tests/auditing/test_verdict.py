@@ -382,8 +382,8 @@ def test_a_hundredfold_difference_of_nothing_stays_invariant(seed: int) -> None:
 
 
 # --- how many more rows -------------------------------------------------------------------------------------------
-def needed(regrets: Any, **changes: Any) -> MoreRows:
-    plan = rows_needed(made(regrets, **changes), MARGIN)
+def needed(regrets: Any, own_loss: Any = (1.0, 1.0, 1.0), **changes: Any) -> MoreRows:
+    plan = rows_needed(dataclasses.replace(made(regrets, **changes), own_loss=np.array(own_loss)), MARGIN)
     assert plan is not None
     return plan
 
@@ -418,6 +418,22 @@ def test_rows_in_one_environment_are_asked_for_where_they_are_enough() -> None:
     noise = np.array([4 / 9 / 4000, 1 / 9 / 40, 1 / 9 / 4000])
     left = noise.sum() / 2.5 - noise[0] - noise[2]
     assert small == MoreRows(pytest.approx(1 / 9 / left - 40), "Oslo", "Bern", True)
+
+
+def test_where_noise_is_large_rows_are_lacking() -> None:
+    """Bern is nine times as noisy, so it weighs 1/19 in the shared head: nearly all noise of its regret is its own.
+
+    Counted alike, 300 rows in every one of the three would have been asked for.
+    """
+    regrets, rows = ((0.06, 0.06 - 0.04 * math.sqrt(2), 0.1), *BELOW[1:]), (100, 100, 100)
+    found = needed(regrets, rows=rows, own_loss=(9.0, 1.0, 1.0))
+    squares = np.array([(18 / 19) ** 2 * 9, (9 / 19) ** 2, (9 / 19) ** 2])
+    left = squares.sum() / 100 / 4 - squares[1:].sum() / 100
+    assert found == MoreRows(pytest.approx(squares[0] / left - 100), "Bern", "Bern", True)
+    assert needed(regrets, rows=rows, own_loss=(9.0, 9.0, 9.0)).rows == pytest.approx(300)
+    # of classes a small loss says little of the noise; an own head without error weighs as much as the next best
+    assert needed(regrets, rows=rows, own_loss=(9.0, 1.0, 1.0), task="binary") == needed(regrets, rows=rows)
+    assert needed(regrets, rows=rows, own_loss=(9.0, 1.0, 0.0)).rows == pytest.approx(found.rows)
 
 
 def test_one_regret_over_the_margin_decides_and_all_must_be_under_it() -> None:

@@ -28,7 +28,7 @@ from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import loss_of, softmax
 from invariscope.heads.passes import without_flat
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import fold_of_rows
+from invariscope.rows.resampling import rows_of_folds
 from invariscope.rows.targets import target_of
 from tests.reference import heads as reference
 
@@ -162,9 +162,29 @@ def test_cross_losses_equal_a_loop(classes: int, weighted: bool, seed: int) -> N
 
 def test_folds_count_off_the_rows_of_an_environment() -> None:
     data = Environments(np.arange(9.0), None, list("aabbbbbbb"))
-    assert fold_of_rows(data, 0, slice(0, 2), 3).tolist() == [0, 1]
-    assert fold_of_rows(data, 1, slice(2, 9), 3).tolist() == [0, 1, 2, 0, 1, 2, 0]
-    assert fold_of_rows(data, 1, slice(5, 7), 3).tolist() == [0, 1]  # a block in the middle goes on counting
+    assert folds_of(data, 0, slice(0, 2)) == [0, 1]
+    assert folds_of(data, 1, slice(2, 9)) == [0, 1, 2, 0, 1, 2, 0]
+    assert folds_of(data, 1, slice(5, 7)) == [0, 1]  # a block in the middle goes on counting
+
+
+def test_rows_of_weight_zero_take_no_turn_in_the_folds() -> None:
+    weight = np.array([0.0, 2.0, 0.0, 1.0, 0.0, 0.5, 3.0, 1.0, 1.0])
+    data = Environments(np.arange(9.0), None, list("aabbbbbbb"), weight)
+    there = weight > 0
+    assert [fold for fold, counts in zip(folds_of(data, 0, slice(0, 2)), there[:2], strict=True) if counts] == [0]
+    assert [fold for fold, counts in zip(folds_of(data, 1, slice(2, 9)), there[2:], strict=True) if counts] == [
+        *(0, 1, 2, 0, 1)
+    ]
+    assert folds_of(data, 1, slice(6, 8)) == [2, 0]  # a block in the middle goes on counting
+    assert folds_of(data.with_weight(np.ones(9)), 1, slice(2, 9)) == [0, 1, 2, 0, 1, 2, 0]
+
+
+def folds_of(data: Environments, environment: int, rows: slice) -> list[int]:
+    fold = np.full(rows.stop - rows.start, -1)
+    for k, there in enumerate(rows_of_folds(data, environment, rows, 3)):
+        assert np.all(fold[there] == -1)
+        fold[there] = k
+    return fold.tolist()
 
 
 # --- fitting ---------------------------------------------------------------------------------------------------------

@@ -137,6 +137,14 @@ MUTANTS = [
         tests=("auditing/test_verdict.py::test_an_environment_without_a_regret_leaves_the_question_open",),
     ),
     Mutant(
+        name="noise_counted_alike",
+        file="auditing/advice.py",
+        old="squares = part**2 * level",
+        new="squares = part**2",
+        seen="rows are asked for where they do not help",
+        tests=("auditing/test_verdict.py::test_where_noise_is_large_rows_are_lacking",),
+    ),
+    Mutant(
         name="rows_needed_without_the_square",
         file="auditing/advice.py",
         old="SURE * (reach / (value - margin)) ** 2 if",

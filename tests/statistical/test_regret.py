@@ -106,6 +106,18 @@ def test_size_of_the_score_test(loss, seed):
 
 
 # --- power -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("rows", "noise"), [((12, 400), 1.0), ((15, 300, 300), 3.0)])
+def test_a_small_environment_among_large_ones_of_the_same_law_is_not_told_apart(rows, noise, seed):
+    """Its noise level is badly known, and through the shared head its noise reaches the others: 15 % were rejected."""
+    rng, runs, rejected = np.random.default_rng(seed), 150, 0
+    env = np.repeat(np.arange(len(rows)), rows)
+    for _ in range(runs):
+        z = rng.standard_normal((len(env), 4))
+        y = z[:, 0] + np.where(env == 0, noise, 1.0) * rng.standard_normal(len(env))
+        rejected += p_of(z, y, env, rng, draws=199) <= 0.05
+    assert rejected / runs < 0.05 + band(0.05, runs) / 2  # cautious: 0.02
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_power_against_erm(setting, seed):
     rng, runs = np.random.default_rng(seed), 60

@@ -135,20 +135,30 @@ def _times_the_rows(estimate: Estimate, margin: float) -> float:
 def _rows_in(regret: RegretResult, label: Hashable, where: Hashable | None, factor: float) -> float:
     """How many more rows there, or in each, do for the regret of ``label`` what so many times all rows would.
 
-    Noise comes from its own head and from the shared one, in which environments count alike: so a small environment
-    brings its noise into everyone's regret, and one of many may hardly matter to the others.
+    Noise comes from its own head and from the shared one, w* − w_e = Σ_k (λ_k / Σλ − 1{k = e}) w_k with λ_k the weight
+    that environment k has there: so a small environment brings its noise into everyone's regret, and one of many may
+    hardly matter to the others. A head w_k has the variance 1 / (λ_k n_k) if its environment is as noisy as it weighs
+    little: numbers; classes count alike.
     """
     if not factor <= MOST_ROWS:
         return math.inf
-    part = np.full(len(regret.labels), 1.0 / len(regret.labels))
+    level = np.ones(len(regret.labels)) if regret.task != "regression" else _noise_levels(regret.own_loss)
+    part = 1.0 / level / np.sum(1.0 / level)
     part[regret.labels.index(label)] -= 1.0
-    noise = part**2 / regret.rows
+    squares = part**2 * level
+    noise = squares / regret.rows
     goal = float(noise.sum()) / factor
     if where is None:
-        return _in_each(part**2, regret.rows, goal)
+        return _in_each(squares, regret.rows, goal)
     place = regret.labels.index(where)
     left = goal - float(np.delete(noise, place).sum())  # what its noise may come to while the others keep theirs
-    return float(part[place] ** 2 / left - regret.rows[place]) if left > 0 else math.inf
+    return float(squares[place] / left - regret.rows[place]) if left > 0 else math.inf
+
+
+def _noise_levels(own_loss: Floats) -> Floats:
+    """What own heads lose; where that is nothing, as much as where it is least, as the shared head weighs them."""
+    known = own_loss[own_loss > 0]
+    return np.where(own_loss > 0, own_loss, known.min() if len(known) else 1.0)
 
 
 def _in_each(squares: Floats, rows: Floats, goal: float) -> float:

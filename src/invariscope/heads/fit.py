@@ -16,7 +16,7 @@ from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import BLOCK_ROWS, Sums, sum_by_environment
 from invariscope.rows.environments import Environments
 from invariscope.rows.moments import moments_of
-from invariscope.rows.resampling import fold_of_rows
+from invariscope.rows.resampling import rows_of_folds
 from invariscope.rows.targets import Target
 
 SEPARATED = 1e-3  # nats per row: a class head with less loss than this has split its classes (almost) perfectly
@@ -147,9 +147,7 @@ def held_out_loss(data: Environments, target: Target, theta: Floats) -> Floats:
         total = np.zeros(())
         heads = theta[:, environment].reshape(folds, loss.n_scores, -1)
         for block, design in data.blocks.designs(rows):
-            fold = fold_of_rows(data, environment, block, folds)
-            for k in range(folds):
-                rows_in = fold == k
+            for k, rows_in in enumerate(rows_of_folds(data, environment, block, folds)):
                 value = loss.value(design[rows_in] @ heads[k].T, target.values[block][rows_in])
                 total += value.sum() if data.weight is None else value @ data.weight[block][rows_in]
         return {"loss": total}

@@ -14,7 +14,7 @@ from invariscope.heads.losses import Loss, loss_of
 from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.blocks import Sums, sum_by_environment
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import fold_of_rows
+from invariscope.rows.resampling import rows_of_folds
 from invariscope.rows.targets import Target
 
 FLAT = 1e-8  # of the curvature at even odds: a column with less holds rows of one class only, and its weight runs away
@@ -35,11 +35,11 @@ def judged_blocks(data: Environments, target: Target, stack: Floats, environment
     """Blocks of an environment's rows under its heads ``stack`` (F, E, P), every fold's head on the rows outside it."""
     folds, scores = len(stack), loss_of(target).n_scores
     for block, design in data.blocks.designs(rows):
-        for fold in range(folds):
+        for fold, left_out in enumerate(rows_of_folds(data, environment, block, folds)):
             weight = None if data.weight is None else data.weight[block]
             if folds > 1:
-                seen = (fold_of_rows(data, environment, block, folds) != fold).astype(np.float64)
-                weight = seen if weight is None else seen * weight
+                weight = np.ones(len(design)) if weight is None else weight.copy()
+                weight[left_out] = 0.0
             head = stack[fold, environment].reshape(scores, -1)
             yield Judged(fold, design, target.values[block], design @ head.T, weight)
 

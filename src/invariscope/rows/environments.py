@@ -187,6 +187,14 @@ class Environments:
         return np.repeat(np.arange(len(self.labels)), self.sizes)
 
     @cached_property
+    def turns(self) -> Integers | None:
+        """Which row of its environment a stored row is, counted without those of weight 0; ``None`` if all count."""
+        if self.weight is None or self.weight.all():
+            return None
+        counted = np.concatenate([[0], np.cumsum(self.weight > 0)])  # up to here
+        return np.asarray(counted[1:] - 1 - np.repeat(counted[self.offsets[:-1]], self.sizes))
+
+    @cached_property
     def column_squares(self) -> Floats:
         """Σ of the squares of every column of the design (1, z − shift), by environment: (E, d + 1)."""
 

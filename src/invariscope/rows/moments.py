@@ -10,6 +10,7 @@ import numpy as np
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import Sums, sum_by_environment
 from invariscope.rows.environments import Environments
+from invariscope.rows.resampling import rows_of_folds
 from invariscope.rows.targets import Target
 
 FOLDS = 5  # that a pass counts rows into where nobody says how many
@@ -70,7 +71,7 @@ class Moments:
 
 
 def moments_of(data: Environments, target: Target, folds: int = 1) -> Moments:
-    """Moments of all environments in one pass; row i of an environment belongs to fold i mod ``folds``.
+    """Moments of all environments in one pass, folds as of :func:`~invariscope.rows.resampling.rows_of_folds`.
 
     Those without folds are the sum of those with ``FOLDS``, so that one pass serves both, whichever is asked for first.
     """
@@ -92,13 +93,12 @@ def _moments_of(data: Environments, target: Target, folds: int) -> Moments:
 
     def collect(environment: int, rows: slice) -> Sums:
         count, gram = np.zeros(folds), np.zeros((folds, size + 1, size + 1))
-        start = int(data.offsets[environment])
         for block, view in data.blocks.designs(rows, extra=1):
             np.subtract(target.values[block], centre, out=view[:, -1])
             if data.weight is not None:
                 view = np.einsum("ij,i->ij", view, np.sqrt(data.weight[block]))
-            for fold in range(folds):
-                part = view[(fold - (block.start - start)) % folds :: folds]
+            for fold, there in enumerate(rows_of_folds(data, environment, block, folds)):
+                part = view[there]
                 gram[fold] += part.T @ part
                 count[fold] += part[:, 0] @ part[:, 0]
         return {"rows": count, "gram": gram}

@@ -7,14 +7,20 @@ import math
 
 import numpy as np
 
-from invariscope.rows.arrays import Floats, Integers
+from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.settings import whole_number
 
 
-def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> Integers:
-    """Row i of an environment belongs to fold i mod ``folds``: no state, the same in every pass and on every worker."""
-    return (np.arange(rows.start, rows.stop) - int(data.offsets[environment])) % folds
+def rows_of_folds(data: Environments, environment: int, rows: slice, folds: int) -> list[slice | Booleans]:
+    """Where the rows of every fold are among these of one environment, its ith row being in fold i mod ``folds``.
+
+    No state, the same in every pass and on every worker. Rows of weight 0 take no turn: they are not there.
+    """
+    if data.turns is None:
+        first = rows.start - int(data.offsets[environment])
+        return [slice((fold - first) % folds, None, folds) for fold in range(folds)]
+    return [data.turns[rows] % folds == fold for fold in range(folds)]
 
 
 def ranks_by_content(X: Floats, offsets: Integers) -> Integers:

@@ -289,13 +289,28 @@ def test_fewer_rows_than_columns_are_decomposed_as_rows(outputs: int, seed: int)
     assert ks_2samp(product.null, whole.null, method="asymp").statistic < 2.23 * np.sqrt(2 / 400) + 0.05
 
 
+@pytest.mark.parametrize("task", ["regression", "multiclass"])
+def test_the_kronecker_route_calls_no_column_dead_for_its_small_units(task: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(600, 4)), np.repeat([0, 1, 2], 200)
+    score = X[:, 0] + (env - 1) * X[:, 1] + rng.normal(size=600)
+    y = score if task == "regression" else np.digitize(score, [-0.7, 0.7])
+    X = np.column_stack([X, X[:, 2] + X[:, 3]]) * [1e-6, 1e-6, 1.0, 1e3, 1.0]  # the last follows from others
+    options = {"damping": 0.0, "n_boot": 400, "seed": seed}
+    whole, product = (influence_index(X, y, env, solver=solver, **options) for solver in ("dense", "kronecker"))
+    assert product.rank == whole.rank == (5 if task == "regression" else 10)
+    assert product.value == pytest.approx(whole.value, rel=1e-6)
+    assert ks_2samp(product.null, whole.null, method="asymp").statistic < 2.23 * np.sqrt(2 / 400) + 0.05
+
+
 def test_the_moment_of_few_wide_rows_is_the_same_in_fewer_directions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, weight = rng.normal(size=(5, 9)), np.array([1.0, 2.0, 0.0, 0.5, 3.0])
     moment = Moment(9, 5)
     moment.add(rows[:3], weight[:3])
     moment.add(rows[3:], weight[3:])
-    values, vectors = moment.eigen(2.0)
+    curvatures, vectors = moment.eigen(2.0)
+    values = curvatures.values
     assert vectors.shape == (9, 4)  # a row of weight 0 is no direction
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-9)
     np.testing.assert_allclose(vectors * values @ vectors.T, rows.T @ (weight[:, None] * rows) / 2, atol=1e-12)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
-from invariscope.criteria.regret.inference import Draws, _quantile, draw_excess
+from invariscope.criteria.regret.inference import Draws, _quantile, draw_excess, score_test
 from invariscope.criteria.regret.regret import _estimates
 from invariscope.criteria.regret.shared_head import SharedHead, fit_shared_head
 from invariscope.datasets.synthetic.nulls import null_shifted
@@ -34,13 +37,14 @@ class UnitDraws:
     """In place of a generator: draw k is 1 in the k-th of all normal variables of a draw and 0 in the others.
 
     What is linear in the variables then has the covariance drawsᵀ draws, and the mean of a quadratic form is the sum
-    over draws, both exactly. χ² draws are ``stretch`` times their degrees of freedom, which are kept.
+    over draws, both exactly. χ² draws are ``stretch`` (for all, or by environment) times their degrees of freedom,
+    which are kept.
     """
 
-    def __init__(self, fit: SharedHead, stretch: float = 1.0) -> None:
+    def __init__(self, fit: SharedHead, stretch: ArrayLike = 1.0) -> None:
         environments, size = fit.gradient.shape
         self.count = 2 * environments * (size + 1)
-        self.place, self.stretch, self.freedom = 0, stretch, np.empty(0)
+        self.place, self.stretch, self.freedom = 0, np.asarray(stretch), np.empty(0)
 
     def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
         wide = int(np.prod(shape[1:]))
@@ -53,7 +57,7 @@ class UnitDraws:
         return np.broadcast_to(self.stretch * freedom, shape)
 
 
-def drawn(fit: SharedHead, stretch: float = 1.0) -> tuple[Draws, UnitDraws]:
+def drawn(fit: SharedHead, stretch: ArrayLike = 1.0) -> tuple[Draws, UnitDraws]:
     rng = UnitDraws(fit, stretch)
     draws, _ = draw_excess(fit, rng.count, rng)  # type: ignore[arg-type]
     assert rng.place == rng.count  # every variable of a draw had its turn
@@ -90,6 +94,32 @@ def test_quadratic_noise_is_divided_by_an_estimated_noise_level(seed: int) -> No
     raw, halved = once.quadratic + fit.noise_excess, twice.quadratic + fit.noise_excess
     np.testing.assert_allclose(halved, raw / 2, rtol=1e-9, atol=1e-12 * raw.max())
     np.testing.assert_array_equal(rng.freedom, np.array(SIZES) - (COLUMNS + 1))
+
+
+def with_noise(fit: SharedHead, times: np.ndarray) -> SharedHead:
+    """The same fit, with gradients whose covariance is so many times as large in every environment."""
+    mean = np.einsum("ep,eq,e->epq", fit.gradient, fit.gradient, 1 / fit.rows)
+    return replace(fit, outer=times[:, None, None] * (fit.outer - mean) + mean)
+
+
+def test_noise_that_is_larger_than_it_looks_reaches_the_others_through_the_shared_head(seed: int) -> None:
+    """The excess of each holds the noise of all: of an environment of few rows, whose noise level is badly known, too.
+
+    Multiplied by the factor of the environment that bears it, small environments among large ones of the same law would
+    be rejected in 24 % of cases.
+    """
+    fit, stretch = fit_of(*world("regression", seed)), np.array([0.25, 1.0, 0.5])
+    raw = drawn(fit, stretch)[0].quadratic + fit.noise_excess
+    np.testing.assert_allclose(raw.sum(axis=0), with_noise(fit, 1 / stretch).noise_excess, rtol=1e-9)
+    rng = UnitDraws(fit, stretch)
+    count = rng.count = int(np.prod(fit.gradient.shape))
+    # Σ_e tr J_e⁻¹ Σ_k R_ek J_k R_ekᵀ / stretch_k,  R_ek = 1{e = k} − a_k H_e H⁻¹
+    noise, mean = fit.own_share[:, None, None] * fit.outer, 0.0
+    for e in range(3):
+        for k in range(3):
+            response = (e == k) * np.eye(COLUMNS + 1) - fit.weights[k] * fit.shared.hessian[e] @ fit.inverse
+            mean += np.trace(np.linalg.solve(noise[e], response @ noise[k] @ response.T)) / stretch[k]
+    assert score_test(fit, count, rng)[1].sum() == pytest.approx(mean, rel=1e-9)  # type: ignore[arg-type]
 
 
 def test_quantiles_leave_their_share_of_further_draws_beyond_them() -> None:

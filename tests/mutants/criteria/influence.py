@@ -6,6 +6,16 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="product_in_the_units_of_the_columns",
+        file="criteria/influence/structured.py",
+        old="return eigen(self.matrix / whole)",
+        new="values, vectors = np.linalg.eigh(self.matrix / whole); return Curvatures(values, values), vectors",
+        seen="the influence index of wide heads overlooks columns in small units",
+        tests=(
+            "criteria/influence/test_solvers.py::test_the_kronecker_route_calls_no_column_dead_for_its_small_units",
+        ),
+    ),
+    Mutant(
         name="influence_of_the_wrong_sign",
         file="criteria/influence/solution.py",
         old="return Solution(-known.gradient @ inverse, null,",

@@ -163,8 +163,8 @@ MUTANTS = [
     Mutant(
         name="interval_without_the_f_factor",
         file="criteria/regret/inference.py",
-        old="quadratic[rows] = raw * fit.spare_rows / rng.chisquare(fit.spare_rows, raw.shape) - fit.noise_excess",
-        new="quadratic[rows] = raw - fit.noise_excess",
+        old="scale = _of_estimated_noise(fit, len(noise), rng)",
+        new="scale = 1.0",
         seen="intervals too narrow with few rows per parameter",
         tests=("criteria/regret/test_inference.py::test_quadratic_noise_is_divided_by_an_estimated_noise_level",),
     ),
@@ -179,8 +179,8 @@ MUTANTS = [
     Mutant(
         name="interval_quadratic_not_centred",
         file="criteria/regret/inference.py",
-        old="rng.chisquare(fit.spare_rows, raw.shape) - fit.noise_excess",
-        new="rng.chisquare(fit.spare_rows, raw.shape)",
+        old="shift) * per_row - fit.noise_excess",
+        new="shift) * per_row",
         seen="intervals shifted downwards: invariance is claimed too often",
         tests=("criteria/regret/test_regret.py::test_draws_are_centred_and_scale_with_the_rows",),
     ),
@@ -267,9 +267,23 @@ MUTANTS = [
     Mutant(
         name="score_test_knows_the_noise_level",
         file="criteria/regret/inference.py",
-        old="lengths *= spare / rng.chisquare(spare, lengths.shape)",
-        new="lengths *= 1.0",
+        old="        noise *= _of_estimated_noise(fit, len(noise), rng)",
+        new="        noise *= 1.0",
         seen="p-values of 0.001 for many small environments of one law",
         tests=("criteria/regret/test_regret.py::test_many_small_environments_of_one_law_are_not_told_apart",),
+    ),
+    Mutant(
+        name="noise_reaches_nobody_else",
+        file="criteria/regret/inference.py",
+        old='null[start : start + batch] = np.einsum("ber,ber->b", response, response)',
+        new=(
+            'null[start : start + batch] = np.einsum("ber,ber,be->b", response, response, '
+            "_of_estimated_noise(fit, len(noise), rng)[:, fit.usable, 0] ** 2)"
+        ),
+        seen="small environments among large ones of the same law are told apart",
+        tests=(
+            "criteria/regret/test_inference.py"
+            "::test_noise_that_is_larger_than_it_looks_reaches_the_others_through_the_shared_head",
+        ),
     ),
 ]

@@ -124,7 +124,7 @@ def known_of(rows: RowDerivatives, theta: Floats, data: Environments, blocks: in
 
 def dense(rows: RowDerivatives, theta: Floats, data: Environments, known: Known, options: Options) -> Solution:
     """Influences on the minimiser of the pooled mean loss."""
-    curvatures, vectors = _eigen(known.hessian, known.blocks)
+    curvatures, vectors = eigen(known.hessian, known.blocks)
     chosen = choose_damping(options.damping, curvatures, curvatures, float(data.rows.sum()))
     eigenvalues, live = curvatures.values, curvatures.live
     # (H + damping)⁻¹ on the directions with curvature; IF_e = −(H + damping)⁻¹ ∇ℓ_e, eq. 5
@@ -145,9 +145,9 @@ def dense_penalised(
     codes, sizes = groups_of(data, penalty, rows.weight)
     hessian, means = penalised_hessian(rows, theta, penalty, codes, sizes)
     even = rows.weight / (len(data) * data.rows[data.codes])
-    of_risks, _ = _eigen(rows.hessians(theta, even[None])[0])
+    of_risks, _ = eigen(rows.hessians(theta, even[None])[0])
     _refuse_overbearing(hessian, float(of_risks.values.max()))
-    curvatures, vectors = _eigen(hessian)
+    curvatures, vectors = eigen(hessian)
     chosen = choose_damping(options.damping, curvatures, of_risks, float(data.rows.sum()))
     eigenvalues, live = curvatures.values, curvatures.live
     basis = vectors[:, live]
@@ -168,7 +168,7 @@ def _refuse_overbearing(hessian: Floats, of_risks: float) -> None:
         )
 
 
-def _eigen(hessian: Floats, blocks: int = 1) -> tuple[Curvatures, Floats]:
+def eigen(hessian: Floats, blocks: int = 1) -> tuple[Curvatures, Floats]:
     """Eigenvalues, the smallest first, and eigenvectors; of equal diagonal blocks only one is decomposed."""
     size = len(hessian) // blocks
     part = hessian[:size, :size]

@@ -13,7 +13,7 @@ import numpy as np
 from invariscope.criteria.influence.inverse import NULL_SPACE, Curvatures, choose_damping
 from invariscope.criteria.influence.row_derivatives import LinearRows
 from invariscope.criteria.influence.shuffles import batches, largest_spread, spectral_shuffles
-from invariscope.criteria.influence.solution import Options, Solution
+from invariscope.criteria.influence.solution import Options, Solution, eigen
 from invariscope.heads.linear_algebra import conjugate_gradients, largest_eigenvalue
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
@@ -40,18 +40,19 @@ class Moment:
         else:
             self.matrix += design.T @ (weight[:, None] * design)
 
-    def eigen(self, whole: float) -> tuple[Floats, Floats]:
+    def eigen(self, whole: float) -> tuple[Curvatures, Floats]:
         """Eigenvalues of the moment / whole, the smallest first, and eigenvectors (p, r); of few rows those above 0.
 
-        With M the weighted rows, M Mᵀ has the eigenvalues of MᵀM that are not 0, and its vectors u give Mᵀu.
+        With M the weighted rows, M Mᵀ has the eigenvalues of MᵀM that are not 0, and its vectors u give Mᵀu. (It
+        is a sum over columns, and has none to put into other units.)
         """
         if not self.thin:
-            values, vectors = np.linalg.eigh(self.matrix / whole)
-            return values, vectors
+            return eigen(self.matrix / whole)
         rows = np.concatenate(self.parts)
         values, left = np.linalg.eigh(rows @ rows.T / whole)
         there = values > NULL_SPACE * values[-1]
-        return values[there], rows.T @ (left[:, there] / np.sqrt(values[there] * whole))
+        vectors = rows.T @ (left[:, there] / np.sqrt(values[there] * whole))
+        return Curvatures(values[there], values[there]), vectors
 
 
 class Kronecker:
@@ -73,11 +74,11 @@ class Kronecker:
             moment.add(design, weight * of_row)
             whole += float((weight * of_row).sum())
         upper = np.triu(scores_curvature, 1)
-        self.of_scores, self.score_basis = np.linalg.eigh((scores_curvature + upper.T) / self.total)
-        self.of_rows, self.row_basis = moment.eigen(whole)
-        products = np.outer(self.of_scores, self.of_rows)
-        self.live = products > NULL_SPACE * products.max()
-        self.eigenvalues = np.where(self.live, products, 0.0)
+        of_scores, self.score_basis = eigen((scores_curvature + upper.T) / self.total)
+        of_rows, self.row_basis = moment.eigen(whole)
+        self.live = np.outer(of_scores.live, of_rows.live)
+        self.eigenvalues = np.where(self.live, np.outer(of_scores.values, of_rows.values), 0.0)
+        self.balanced = np.where(self.live, np.outer(of_scores.balanced, of_rows.balanced), 0.0)
 
     def _blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         for block, design in self.rows.designs():
@@ -182,12 +183,12 @@ class Kronecker:
 def structured(rows: LinearRows, theta: Floats, data: Environments, options: Options) -> Solution:
     """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
     kronecker = Kronecker(rows, theta)
-    spectrum = np.zeros(rows.size)
-    spectrum[rows.size - kronecker.eigenvalues.size :] = np.sort(kronecker.eigenvalues, axis=None)
+    missing = (rows.size - kronecker.live.size, 0)  # of fewer rows than columns
+    spectrum = np.pad(np.sort(kronecker.eigenvalues, axis=None), missing)
     total, largest = float(spectrum.sum()), kronecker.largest()
     # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
     spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)
-    curvatures = Curvatures(spectrum, spectrum)  # of a product, whose factors are not known in other units
+    curvatures = Curvatures(spectrum, np.pad(kronecker.balanced.ravel(), missing))
     chosen = choose_damping(options.damping, curvatures, curvatures, float(data.rows.sum()))
     m, added = len(data), chosen.added
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)

@@ -79,20 +79,20 @@ def draw_excess(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[
     for start in range(0, draws, batch):
         rows = slice(start, min(start + batch, draws))
         noise = rng.standard_normal((rows.stop - rows.start, environments, size))
-        gradients = np.einsum("ber,epr->bep", noise, root, optimize=True)  # s_e ~ N(0, J_e)
+        scale = _of_estimated_noise(fit, len(noise), rng)
+        gradients = np.einsum("ber,epr->bep", noise * scale, root, optimize=True)  # s_e ~ N(0, J_e), J_e estimated
         # δw* = −H⁻¹ Σ_e a_e s_e
         shared = -np.einsum("e,bep,pq->bq", fit.weights, gradients, fit.inverse, optimize=True)
         # gradients at the own head: the share of J_e that is theirs, and as much in common with the shared head's
-        apart = np.einsum("ber,epr->bep", rng.standard_normal(noise.shape), root, optimize=True)
+        apart = np.einsum("ber,epr->bep", rng.standard_normal(noise.shape) * scale, root, optimize=True)
         of_own = gradients * common[:, None] + apart * np.sqrt(common * (1.0 - common))[:, None]
         own = -np.einsum("bep,epq->beq", of_own, fit.own_inverse, optimize=True)  # δw_e = −H_e⁻¹ s°_e
         shift = shared[:, None] - own  # ξ = δw* − δw_e, and ½ ξᵀ H_e ξ / n_e:
         curved = np.einsum("bep,epq->beq", shift, fit.hessian, optimize=True)
-        raw = 0.5 * np.einsum("beq,beq->be", curved, shift) * per_row
-        quadratic[rows] = raw * fit.spare_rows / rng.chisquare(fit.spare_rows, raw.shape) - fit.noise_excess
+        quadratic[rows] = 0.5 * np.einsum("beq,beq->be", curved, shift) * per_row - fit.noise_excess
         # Bℓ / n_e: what follows from the gradients, and the rest
         losses = np.einsum("ber,ekr->bek", noise, along) * per_row[:, None]
-        losses += np.einsum("bej,ekj->bek", rng.standard_normal((*raw.shape, 2)), rest) * per_row[:, None]
+        losses += np.einsum("bej,ekj->bek", rng.standard_normal((*noise.shape[:2], 2)), rest) * per_row[:, None]
         # δw* + Σ_e (δR_e / R_e) H⁻¹ a_e g_e, times the slope
         moved = shared + np.einsum("be,ep->bp", losses[:, :, 1] / own_loss, reweigh)
         linear[rows] = np.einsum("bp,ep->be", moved, slope) + losses[:, :, 0]
@@ -174,14 +174,20 @@ def score_test(fit: SharedHead, draws: int, rng: np.random.Generator) -> tuple[f
     back = np.einsum("epr,epq,qs->ers", whiten, fit.shared.hessian, fit.inverse, optimize=True)
     null = np.empty(draws)
     live = (part.values > 0).astype(np.float64)
-    spare = fit.spare_rows[fit.usable]
     batch = max(1, int(2e7 // (environments * size)))
     for start in range(0, draws, batch):
         noise = rng.standard_normal((min(batch, draws - start), environments, size)) * live
+        noise *= _of_estimated_noise(fit, len(noise), rng)
         total = np.einsum("bkr,kpr->bp", noise, pull, optimize=True)  # Σ_k a_k s_k
         response = (noise - np.einsum("ers,bs->ber", back, total, optimize=True))[:, fit.usable]
-        lengths = np.einsum("ber,ber->be", response, response)
-        if fit.squared:  # the noise level that S is divided by is estimated, from the rows that are left (F, not χ²)
-            lengths *= spare / rng.chisquare(spare, lengths.shape)
-        null[start : start + batch] = lengths.sum(axis=1)
+        null[start : start + batch] = np.einsum("ber,ber->b", response, response)
     return statistic, null
+
+
+def _of_estimated_noise(fit: SharedHead, draws: int, rng: np.random.Generator) -> Floats:
+    """True noise as a multiple of that in the sample, (B, E, 1): √(f / χ²_f), f the rows left when heads are fitted.
+
+    The draws are of that size where they arise: through the shared head, the noise of a small environment that is
+    larger than it looks also reaches those whose own noise is well known.
+    """
+    return np.asarray(np.sqrt(fit.spare_rows / rng.chisquare(fit.spare_rows, (draws, len(fit.rows))))[:, :, None])

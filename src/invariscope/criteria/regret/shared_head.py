@@ -68,7 +68,7 @@ class SharedHead:
 
     @cached_property
     def spare_rows(self) -> Floats:
-        """Rows left when an own head is fitted, which tell the noise: what is divided by it has F's law, not χ²'s."""
+        """Rows left when an own head is fitted, which tell the noise: what is judged by it has F's law, not χ²'s."""
         return np.maximum(self.rows - self.rank, 1.0)
 
     @cached_property
