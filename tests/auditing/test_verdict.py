@@ -764,6 +764,16 @@ def test_heads_without_errors_for_want_of_rows_are_told_how_many(seed: int) -> N
     assert math.isfinite(audited(X[:, :2], y, env)["regret"].value)  # fewer columns, as told
 
 
+def test_rows_are_not_said_to_be_lacking_where_more_do_not_help(seed: int) -> None:
+    """The head of "b" makes no error either, and it has all the rows that "a" would be asked for."""
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(800, 3)), np.repeat(["a", "b"], [15, 785])
+    X[:, 0] = np.sign(X[:, 0]) * (4 + np.abs(X[:, 0]))
+    found = audited(X, np.where(X[:, 0] > 0, "yes", "no"), env)
+    assert found.state == CANNOT_TELL
+    assert found.sentences[-1].startswith('Next: the head of "b" makes no error on its own rows; look for a column')
+
+
 def test_a_relation_without_noise_gets_no_advice_on_training(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, env = rng.normal(size=(300, 2)), np.repeat(["a", "b"], 150)
