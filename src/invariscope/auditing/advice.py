@@ -255,15 +255,11 @@ def _next_without_errors(
 ) -> str:
     """Own heads without errors: classes are split for want of rows, or the target is given away."""
     rows = {label: float(regret.rows[regret.labels.index(label)]) for label in unknown}
-    fewest, most, enough = (
-        min(unknown, key=rows.__getitem__),
-        max(unknown, key=rows.__getitem__),
-        ROWS_PER_WEIGHT * weights,
-    )
+    few, most, enough = min(rows, key=rows.__getitem__), max(rows, key=rows.__getitem__), ROWS_PER_WEIGHT * weights
     if regret.task != "regression" and rows[most] < enough:
         choices = [*_fewer_columns(regret, learned), f"collect at least {round_up(enough):,} rows in every {env_name}"]
         return (
-            f"Next: {rows[fewest]:,.0f} rows in {quoted(fewest)} are too few for the {weights:,} weights of a head of its "
+            f"Next: {rows[few]:,.0f} rows in {quoted(few)} are too few for the {weights:,} weights of a head of its "
             f"own; {alternatives(choices)}."
         )
     return (

@@ -33,6 +33,7 @@ from invariscope.rows.environments import Environments, checked_weights, refuse_
 from invariscope.rows.not_tables import refuse_no_rows, refuse_other_order
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import Target, agreed_task, labels_in, refuse_unfit_for_own_heads, target_of
+from invariscope.wording import in_sentences
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
 NO_INPUTS = Missing("needs the inputs of the model: give them as X")
@@ -330,4 +331,4 @@ def _inputs(
     try:
         return compared.with_matrix(X), ""
     except InputError as error:
-        return compared, f"the inputs are not all usable numbers ({str(error).partition('. ')[0]})."
+        return compared, f"the inputs are not all usable numbers ({in_sentences(str(error))[0]})."
