@@ -83,7 +83,7 @@ def gather(
     )
     counted = None if representation.weight is None else representation.original(representation.weight)
     lost = notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns], counted)
-    odd = (*representation.hand_over_notes(), *lost)
+    odd = (*_note_on_weights(representation), *representation.hand_over_notes(), *lost)
     asked, said = split_model, _said(split_model, X, Z) if said is None else said
     representation, target, split_model = _targeted(representation, asked, said, task)
     if split_model is not None and split_model.reads_one_column(said) and target.task == "binary":
@@ -212,6 +212,13 @@ def _refuse_missing_inputs(X: Any, env: Any) -> None:
     except InputError:
         return
     Environments(values, None, env, columns=columns)
+
+
+def _note_on_weights(rows: Environments) -> tuple[str, ...]:
+    """How many rows the intervals go by, where that is not the number in the table."""
+    if rows.weight is None or (rows.weight == 1.0).all():
+        return ()
+    return (f"Rows count as often as their weights say: {len(rows.X):,} stand for {rows.rows.sum():,.0f}.",)
 
 
 def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
