@@ -34,6 +34,8 @@ NO_NOUNS = frozenset({"at", "by", "data", "for", "has", "in", "is", "of", "on", 
 IRREGULAR = {"child": "children", "gas": "gases", "person": "people"}
 #: Words that a sentence reads as its own even with a capital.
 NO_NAMES = frozenset({"a", "all", "any", "both", "each", "i", "it", "no", "none", "one", "some", "their", "they"})
+#: A sentence up to its full stop; one within quotes or brackets does not end it.
+_SENTENCE = re.compile(r"""(?:"[^"]*"|\([^()]*\)|(?!\.\s).)+\.?\s*""", re.DOTALL)
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -329,6 +331,15 @@ def quoted(label: Any) -> str:
     text = clean(label)
     proper = _PROPER_NAME.fullmatch(text) and text.lower() not in NO_NAMES
     return text if proper and not any(word[0].islower() for word in text.split()) else f'"{text}"'
+
+
+def in_sentences(text: str) -> list[str]:
+    """The sentences of a message of ours, without their full stops; names in quotes or brackets stay whole.
+
+    >>> in_sentences('site "St. Olav" has 3 rows (too few also: St. Gallen). Drop it. Or merge it.')
+    ['site "St. Olav" has 3 rows (too few also: St. Gallen)', 'Drop it', 'Or merge it']
+    """
+    return [part.strip().removesuffix(".") for part in _SENTENCE.findall(text)]
 
 
 def plural(name: str) -> str:

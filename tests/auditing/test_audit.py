@@ -994,3 +994,15 @@ def test_every_parameter_of_an_audit_is_described() -> None:
     silent = {"seed", "task", "target_name", "env_name"}  # as everywhere
     for name in inspect.signature(iv.audit).parameters.keys() - silent:
         assert re.search(rf"^{name} :", described, re.MULTILINE), name
+
+
+def test_weights_are_told() -> None:
+    """The table counts rows, the intervals what they stand for: who reads one must know of the other."""
+    rng = np.random.default_rng(0)
+    X, env, weight = rng.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30), np.repeat([1, 4], 45)
+
+    def notes(weight: Any) -> tuple[str, ...]:
+        return iv.audit(None, X, X[:, 0] + rng.normal(size=90), env, weight=weight, criteria=[], n_boot=0).notes
+
+    assert notes(weight)[0] == "Rows count as often as their weights say: 90 stand for 225."
+    assert notes(np.ones(90)) == notes(None)

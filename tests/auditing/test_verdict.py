@@ -584,6 +584,20 @@ def test_a_reason_without_a_remedy_stands_alone() -> None:
     assert verdict_without_regret("nobody knows", 2).sentences == ("nobody knows",)
 
 
+def test_a_name_with_a_full_stop_does_not_end_a_sentence() -> None:
+    reason = 'site "Oslo" has 3 rows (too few also: St. Olav), but needs 9. Drop "St. Olav" or merge it.'
+    assert verdict_without_regret(reason, 3, "site").sentences == (
+        'Site "Oslo" has 3 rows (too few also: St. Olav), but needs 9.',
+        'Next: drop "St. Olav" or merge it.',
+    )
+    rng = np.random.default_rng(0)
+    X, env = rng.normal(size=(300, 2)), np.repeat(["Oslo", "Bergen", "St. Olav"], 100)
+    X[250:, 0] = np.nan
+    found = iv.audit(X[:, 1], X, X[:, 1] + rng.normal(size=300), env, criteria="dric", n_boot=0, env_name="site")
+    (note,) = [note for note in found.notes if "usable numbers" in note]
+    assert note.endswith('not all usable numbers (column "x0" has 50 missing values (St. Olav: 50 of 100)).')
+
+
 # --- who is named ---------------------------------------------------------------------------------------------------
 def test_advice_names_the_one_who_suffers_and_the_odd_one_out_who_is_why(seed: int) -> None:
     """Rome's slope is another; its rows have the least noise, so it draws the shared head to itself and others pay."""
@@ -780,6 +794,16 @@ def test_heads_without_errors_for_want_of_rows_are_told_how_many(seed: int) -> N
         "least 330 rows in every site.",
     )
     assert math.isfinite(audited(X[:, :2], y, env)["regret"].value)  # fewer columns, as told
+
+
+def test_rows_are_not_said_to_be_lacking_where_more_do_not_help(seed: int) -> None:
+    """The head of "b" makes no error either, and it has all the rows that "a" would be asked for."""
+    rng = np.random.default_rng(seed)
+    X, env = rng.normal(size=(800, 3)), np.repeat(["a", "b"], [15, 785])
+    X[:, 0] = np.sign(X[:, 0]) * (4 + np.abs(X[:, 0]))
+    found = audited(X, np.where(X[:, 0] > 0, "yes", "no"), env)
+    assert found.state == CANNOT_TELL
+    assert found.sentences[-1].startswith('Next: the head of "b" makes no error on its own rows; look for a column')
 
 
 def test_a_relation_without_noise_gets_no_advice_on_training(seed: int) -> None:

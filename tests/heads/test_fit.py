@@ -10,6 +10,7 @@ import pytest
 import statsmodels.api as sm
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from invariscope.criteria.regret.regret import regret
 from invariscope.errors import InputError
 from invariscope.heads import fit as heads
 from invariscope.heads import linear_algebra, wide
@@ -378,6 +379,26 @@ def test_separable_classes_end_in_finite_heads(classes: int, seed: int, monkeypa
             assert np.isfinite(part).all()
         assert (fitted.loss / 40 < SEPARATED).all()
     assert len(passes) <= 3 * 20  # they stop as soon as the classes are split, not when the steps run out
+
+
+@pytest.mark.parametrize("seed", [3, 6])
+def test_some_classes_told_apart_and_others_not(seed: int) -> None:
+    """Weights of the first run away for ever, and steps along them overshoot: the head must not be left there."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 8, 400)
+    Z = np.eye(8)[y][:, 1:] * np.r_[np.full(4, 4.0), np.full(3, 1.5)] + rng.normal(size=(400, 7))
+    env = rng.integers(0, 2, 400)
+    units = 10.0 ** rng.integers(-3, 4, 7)
+    data = Environments.of(Z, y, env)
+    own = fit_own(data, target_of(data, "auto"))
+    for e, label in enumerate(data.labels):
+        here = env == label
+        peer = LogisticRegression(C=1e6, max_iter=10_000).fit(Z[here], y[here])
+        lost = -np.log(peer.predict_proba(Z[here])[np.arange(here.sum()), y[here]]).sum()
+        assert lost * 0.9 < own.loss[e] < lost * 1.0001
+    own_loss = regret(Z, y, env, n_boot=0).own_loss
+    assert np.all((own.loss / data.rows < own_loss) & (own_loss < 1.5 * own.loss / data.rows))
+    np.testing.assert_allclose(own_loss, regret(Z * units, y, env, n_boot=0).own_loss, 1e-4)
 
 
 def test_one_separable_environment_leaves_the_others_alone(seed: int) -> None:

@@ -125,6 +125,20 @@ def test_steps_that_overshoot_are_halved() -> None:
     np.testing.assert_allclose(found, [[0.0], [5.0]], atol=1e-6)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5])
+def test_who_runs_out_of_steps_stands_no_worse_than_before(steps: int) -> None:
+    start, asked = np.array([[3.0], [5.2]]), []
+
+    def remembered(theta: Floats) -> tuple[Floats, Floats, Floats]:
+        asked.append(theta.copy())
+        return roots(theta)
+
+    found, converged = newton(remembered, divided, start, floor=0.0, max_steps=steps)
+    assert not converged
+    assert np.all(roots(found)[0] <= roots(start)[0])
+    assert found.tolist() == asked[-1].tolist(), "the last point evaluated is the one given"
+
+
 def test_problems_do_not_disturb_each_other() -> None:
     alone = newton(
         lambda x: tuple(part[:1] for part in roots(np.vstack([x, x]))), divided, np.array([[3.0]]), floor=0.0

@@ -197,6 +197,22 @@ def test_every_way_to_the_curvature_is_the_same(loss: Loss, seed: int) -> None:
             np.testing.assert_allclose(of_slope[i, k], slope, rtol=1e-6, atol=1e-6)
 
 
+def test_classes_that_are_told_apart_keep_the_curvature_they_have() -> None:
+    """p_k (1 − p_k), not the difference of two sums that agree in all their digits."""
+    scores = np.array([[34.0, 0.0, 1.0], [0.5, 34.0, 0.0], [35.0, -0.5, 0.0]])
+    rows = np.array([[1.0, 0.3], [1.0, -2.0], [1.0, 1.1]])
+    small = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p, others = small / small.sum(axis=1, keepdims=True), np.array([2, 1, 2])
+    found = SoftmaxLoss(3).gram(rows, scores, None)
+    for k in range(3):
+        rest = sum(p[:, j] for j in range(3) if j != k)
+        np.testing.assert_allclose(found[2 * k : 2 * k + 2, 2 * k : 2 * k + 2], (rows.T * p[:, k] * rest) @ rows, 1e-12)
+    weighted = SoftmaxLoss(3).gram(rows, scores, others.astype(float))
+    np.testing.assert_allclose(
+        weighted, SoftmaxLoss(3).gram(np.repeat(rows, others, 0), np.repeat(scores, others, 0), None)
+    )
+
+
 def test_several_numbers_are_as_many_squared_losses(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, scores, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 3)), rng.normal(size=(7, 3))

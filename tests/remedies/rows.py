@@ -205,6 +205,7 @@ CASES = [
     Case("give one value per row", lambda: regret(y=Y[1:]), regret),
     Case("Choose another column", lambda: regret(env=["a"] * 80), regret),
     Case("Bin it into a few groups", lambda: regret(env=Y), lambda: regret(env=pd.qcut(Y, 2).astype(str))),
+    Case("Choose a column that many rows share", lambda: regret(env=[f"P{i}" for i in range(len(Y))]), regret),
     Case("Drop it or merge it", lambda: regret(env=labelled("c", slice(1))), lambda: regret_of(slice(1, None))),
     Case(
         "drop them or give them a label",

@@ -285,6 +285,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"env": pd.Series(range(10), name="patient")},
         r'^"patient" has 10 different values in 10 rows: that looks like a number or an identifier.* Bin it into a few',
     ),
+    "an identifier that is text": (
+        {"env": pd.Series([f"P{i}" for i in range(10)], name="patient")},
+        r'^"patient" has 10 different values in 10 rows: that looks like an identifier, not an environment\. Choose a '
+        r"column that many rows share\.$",
+    ),
     "an environment of one row": (
         {"env": ["north"] * 9 + ["south"]},
         '^environment "south" has 1 row: at least 2 are needed. Drop it or merge it',

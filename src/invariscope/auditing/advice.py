@@ -301,16 +301,16 @@ def _next_without_errors(
     regret: RegretResult, unknown: list[Hashable], env_name: str, weights: int, learned: bool
 ) -> str:
     """Own heads without errors: classes are split for want of rows, or the target is given away."""
-    fewest = min(unknown, key=lambda label: float(regret.rows[regret.labels.index(label)]))
-    rows, enough = regret.rows[regret.labels.index(fewest)], ROWS_PER_WEIGHT * weights
-    if regret.task != "regression" and rows < enough:
+    rows = {label: float(regret.rows[regret.labels.index(label)]) for label in unknown}
+    few, most, enough = min(rows, key=rows.__getitem__), max(rows, key=rows.__getitem__), ROWS_PER_WEIGHT * weights
+    if regret.task != "regression" and rows[most] < enough:
         choices = [*_fewer_columns(regret, learned), f"collect at least {round_up(enough):,} rows in every {env_name}"]
         return (
-            f"Next: {rows:,.0f} rows in {quoted(fewest)} are too few for the {weights:,} weights of a head of its own; "
-            f"{alternatives(choices)}."
+            f"Next: {rows[few]:,.0f} rows in {quoted(few)} are too few for the {weights:,} weights of a head of its "
+            f"own; {alternatives(choices)}."
         )
     return (
-        f"Next: the head of {quoted(unknown[0])} makes no error on its own rows; look for a column that gives "
+        f"Next: the head of {quoted(most)} makes no error on its own rows; look for a column that gives "
         "the target away, and audit rows that no model was trained on, and more of them."
     )
 

@@ -40,6 +40,7 @@ from invariscope.rows.targets import (
     refuse_unfit_for_own_heads,
     target_of,
 )
+from invariscope.wording import in_sentences
 
 MOST_PIXELS = 800  # times classes - 1: weights of a linear baseline; 196 pixels of ten digits took three minutes
 NO_INPUTS = Missing("needs the inputs of the model: give them as X")
@@ -275,4 +276,4 @@ def _inputs(
     try:
         return compared.with_matrix(X), ""
     except InputError as error:
-        return compared, f"the inputs are not all usable numbers ({str(error).partition('. ')[0]})."
+        return compared, f"the inputs are not all usable numbers ({in_sentences(str(error))[0]})."

@@ -16,7 +16,18 @@ from invariscope.auditing.advice import (
 )
 from invariscope.results import Estimate, Overlap, RegretResult
 from invariscope.rows.spelling import spelt
-from invariscope.wording import NO_BOUND, between, bounded, exactly, outwards, percent, plural, pvalue, quoted
+from invariscope.wording import (
+    NO_BOUND,
+    between,
+    bounded,
+    exactly,
+    in_sentences,
+    outwards,
+    percent,
+    plural,
+    pvalue,
+    quoted,
+)
 
 NOT_INVARIANT = "NOT INVARIANT"
 INVARIANT = "INVARIANT"
@@ -125,11 +136,12 @@ def verdict_of(
 
 def verdict_without_regret(reason: str, count: int, env_name: str = "environment") -> Verdict:
     """The verdict where the regret cannot be had; ``reason`` says why and ends with a sentence on the remedy."""
-    why, _, remedy = reason.rpartition(". ")
-    sentences = [f"{why[0].upper()}{why[1:]}.", f"Next: {remedy[0].lower()}{remedy[1:]}"] if why else [reason]
+    *whys, remedy = in_sentences(reason)
+    why = ". ".join(whys)
+    told = [f"{why[0].upper()}{why[1:]}.", f"Next: {remedy[0].lower()}{remedy[1:]}."] if why else [reason]
     everywhere = _everywhere(count, env_name)
     headline = f"Whether one head serves {everywhere} is not known: they cannot be given heads of their own."
-    return Verdict(CANNOT_TELL, headline, tuple(sentences))
+    return Verdict(CANNOT_TELL, headline, tuple(told))
 
 
 def verdict_without_draws(regret: RegretResult, env_name: str = "environment") -> Verdict:

@@ -239,5 +239,9 @@ def newton(
         length = active * np.minimum(1.0, (value - least) / np.where(active, gain, 1.0))
         previous, allowed = theta, value + ROUNDING * np.abs(value)
         theta = theta - length[:, None] * step
-    evaluate(theta)
+    value = evaluate(theta)[0]
+    overshot = ~(value <= allowed)  # out of steps in the midst of halving one: back to where it started
+    if overshot.any():
+        theta = np.where(overshot[:, None], previous, theta)
+        evaluate(theta)
     return theta, False

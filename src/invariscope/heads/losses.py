@@ -175,11 +175,13 @@ class SoftmaxLoss(Loss):
     def gram(self, rows: Floats, scores: Floats, weight: Floats | None) -> Floats:
         p = softmax(scores)
         size = rows.shape[1]
-        # Σ (diag(p) − p pᵀ) ⊗ z zᵀ: the second part in one product, the first block by block
+        # Σ (diag(p) − p pᵀ) ⊗ z zᵀ: −p pᵀ in one product, then p_k (1 − p_k) block by block. (Σ p_k z zᵀ − Σ p_k² z zᵀ
+        # would be rounding alone where a class is told apart so well that p_k is near 0 or 1 everywhere.)
         total = -weighted_gram(score_rows(rows, p), weight)
+        others = p @ (1.0 - np.eye(self.n_scores))
         for k in range(self.n_scores):
-            block = slice(k * size, (k + 1) * size)
-            total[block, block] += weighted_gram(rows, p[:, k] if weight is None else p[:, k] * weight)
+            block, curvature = slice(k * size, (k + 1) * size), p[:, k] * others[:, k]
+            total[block, block] = weighted_gram(rows, curvature if weight is None else curvature * weight)
         return total
 
     def leverage(self, factor: Floats, rows: DesignRows, scores: Floats, residual: Floats) -> tuple[Floats, Floats]:

@@ -23,9 +23,11 @@ def encoded_environments(values: Array | Coded, name: str) -> tuple[tuple[Hashab
             "Choose another column, or add rows from elsewhere."
         )
     if len(labels) > 1000 or len(labels) > len(values) // 2:
+        text = isinstance(values, Coded) or all(isinstance(label, str) for label in labels)
         raise InputError(
-            f'"{name}" has {len(labels)} different values in {len(values)} rows: that looks like a number or an '
-            "identifier, not an environment. Bin it into a few groups first."
+            f'"{name}" has {len(labels)} different values in {len(values)} rows: that looks like '
+            f"{'an' if text else 'a number or an'} identifier, not an environment. "
+            f"{'Choose a column that many rows share' if text else 'Bin it into a few groups first'}."
         )
     sizes = np.bincount(codes)
     if sizes.min() < 2:

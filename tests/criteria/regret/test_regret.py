@@ -268,6 +268,17 @@ def test_lower_ends_allow_for_having_looked_at_all_and_upper_ends_need_not(seed,
     assert result.worst_interval == tuple(ends.max(axis=0))
 
 
+def test_no_lower_end_is_below_losing_nothing_at_all():
+    """Few rows and many environments: noise of several times the loss is no reason to name a loss below 0."""
+    rng = np.random.default_rng(0)
+    Z, env = rng.normal(size=(600, 9)), np.repeat(np.arange(30), 20)
+    found = regret(Z, Z[:, 0] + rng.normal(size=600), env, n_boot=199)
+    lows = [one.interval[0] for one in found.per_environment.values()]
+    assert min(lows) == -1.0
+    assert min(found.interval[0], found.worst_interval[0]) >= -1.0
+    assert all(low < one.value for low, one in zip(lows, found.per_environment.values(), strict=True))
+
+
 def test_same_seed_same_answer(seed):
     X, y, env = world("binary", (100, 100), 3, seed)
     first, again, other = (regret(X, y, env, n_boot=99, seed=s) for s in (seed, seed, seed + 1))

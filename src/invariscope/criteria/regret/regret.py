@@ -28,6 +28,7 @@ from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_
 
 LEVEL = "(overall level)"
 MOST_DRAWS = 10_000
+NOTHING_LOST = -1.0  # the regret of a shared head without any loss: no lower end lies below it
 SPARE_ROWS = 5  # rows an environment must have beyond the parameters of its own head
 
 
@@ -187,7 +188,7 @@ def _estimates(
     }
     for e in np.flatnonzero(ends_known):
         single = Draws(draws.linear[:, e], draws.quadratic[:, e])
-        low = invert(single, scale[e], excess[e], strict)[0] / own_risk[e]
+        low = max(invert(single, scale[e], excess[e], strict)[0] / own_risk[e], NOTHING_LOST)
         high = invert(single, scale[e], excess[e])[1] / own_risk[e]
         per_environment[data.labels[e]] = Estimate(float(value[e]), (float(low), float(high)))
     if np.isnan(value).all():
@@ -210,7 +211,8 @@ def _mean_over_environments(
         return whole, (end, end)
     share = usable / fit.divisor / usable.sum()
     mean = float(np.mean(value[usable]))
-    return mean, invert(Draws(draws.linear @ share, draws.quadratic @ share), float(scale @ share), mean)
+    low, high = invert(Draws(draws.linear @ share, draws.quadratic @ share), float(scale @ share), mean)
+    return mean, (low if math.isnan(low) else max(low, NOTHING_LOST), high)
 
 
 def _explained(data: Environments, target: Target, fit: SharedHead, folds: int) -> float:

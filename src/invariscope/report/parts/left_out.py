@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from invariscope.auditing.record import Audit
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, bullets, section
-from invariscope.wording import listed
+from invariscope.wording import in_sentences, listed
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def title_of(name: str) -> str:
 
 def why_without(audit: Audit, name: str) -> str:
     """Why a criterion that others rest on is not there; empty where it is, or where the verdict's sentences say it."""
-    first_sentence = audit.left_out.get(name, "").partition(". ")[0]
-    said = len(first_sentence) > 1 and first_sentence[1:] in audit.verdict  # perhaps with another first letter
+    why = in_sentences(audit.left_out.get(name, ""))
+    said = bool(why) and len(why[0]) > 1 and why[0][1:] in audit.verdict  # perhaps with another first letter
     if name in audit.results or said:
         return ""
     return f"{title_of(name)} was left out: {audit.left_out.get(name) or 'it was not asked for.'}"
