@@ -284,7 +284,56 @@ DOORS: dict[str, Door] = {
     "two_domain_example": Door(
         iv.datasets.two_domain_example, {"n": 20}, {"n": "rows per environment", "seed": "seed"}
     ),
-    "image_folder": Door(iv.datasets.image_folder, {"root": "."}, {"root": "path"}),
+    "null_shifted": Door(
+        iv.datasets.null_shifted,
+        {"n": 20},
+        {
+            "environments": "number of environments",
+            "noise": "rates",
+            "shift": "fraction of any size",
+            "task": "setting",
+            "seed": "seed",
+        },
+    ),
+    "two_domain_example, scales": Door(
+        iv.datasets.two_domain_example, {"n": 20}, {"sigma": "two scales", "spread": "two scales"}
+    ),
+    "bayesian_network, component": Door(iv.datasets.bayesian_network, {"n": 20}, {"component": "place"}),
+    "linear_sem, total": Door(iv.datasets.linear_sem, {}, {"total": "total"}),
+    "nonlinear_sem, square": Door(iv.datasets.nonlinear_sem, {"n": 20, "n_test": 0}, {"square": "switch"}),
+    "ladder": Door(
+        lambda betas: iv.datasets.ladder(iv.datasets.linear_sem(n=20), betas).predictions,
+        {"betas": [0.0, 1.0]},
+        {"betas": "rates"},
+    ),
+    "colored_mnist": Door(
+        iv.datasets.colored_mnist,
+        {"images": "digits", "n": 20},
+        {
+            "flip": "rates",
+            "label_noise": "fraction",
+            "variant": "setting",
+            "images": "setting",
+            "n": "rows of images",
+            "n_test": "count or none",
+            "downsample": "count of pixels",
+            "seed": "seed",
+        },
+    ),
+    "rotated_mnist": Door(
+        iv.datasets.rotated_mnist, {"images": "digits", "n": 20}, {"angles": "rates", "seed": "seed"}
+    ),
+    "adult": Door(iv.datasets.adult, {}, {"rows": "setting", "environments": "setting", "seed": "seed, refused"}),
+    "law_school": Door(iv.datasets.law_school, {}, {"environments": "setting", "seed": "seed, refused"}),
+    "financial_indicators": Door(iv.datasets.financial_indicators, {}, {"target": "setting"}),
+    "bike_sharing": Door(iv.datasets.bike_sharing, {}, {"features": "features"}),
+    "heart_disease": Door(iv.datasets.heart_disease, {}, {"drop": "features"}),
+    "pacs": Door(iv.datasets.pacs, {}, {"test_domain": "setting", "side": "count of pixels"}),
+    "image_folder": Door(
+        iv.datasets.image_folder,
+        {"root": "."},
+        {"root": "path", "side": "count of pixels", "errors": "setting", "limit": "limit"},
+    ),
     **{
         f"torch.{name}": Door(getattr(iv.torch, name), {**TENSORS, **given}, dict.fromkeys(read, "list of tensors"))
         for name, (read, given) in PENALTIES.items()

@@ -104,7 +104,49 @@ FORMS = {
         ("99", True, np.nan, 1, 2.5, [], [1.0], [np.nan, 1.0, 2.0], ["a", "b", "c"], {}, object),
         ([0.2, 2.0],),
     ),
-    "setting": settings("setting|law|task|weights", (*NO_NAME, None)),
+    "number of environments": settings("environments", (*NO_WHOLE, 0, HUGE, 10**12), (2, np.int64(2))),
+    "rates": settings(
+        "flip|angles|noise|betas",
+        (
+            "0.1",
+            True,
+            np.nan,
+            {},
+            1j,
+            b"99",
+            object,
+            [],
+            [np.nan],
+            ["a"],
+            [[0.1]],
+            [0.1, "a"],
+            np.inf,
+            [0.1, None],
+            HUGE,
+        ),
+    ),
+    "two scales": settings(
+        "sigma|spread",
+        ("0.1", True, 1.0, None, {}, object, [], [1.0], [1.0, "a"], [1.0, 0.0], [np.nan, 1.0], [1, 2, 3]),
+    ),
+    "fraction of any size": settings(
+        "shift", ("1", True, np.nan, np.inf, None, [], {}, 1j, Decimal(9), object, HUGE), (-1.0, 0, np.float32(0.5))
+    ),
+    "place": settings("component", (*(v for v in NO_WHOLE if v is not None), 5, HUGE), (0, np.int64(1), None)),
+    "total": settings("total", (*(v for v in NO_WHOLE if v is not None), 0, HUGE), (np.int64(1300),)),
+    "rows of images": settings(
+        "n is|too few", (*(v for v in NO_WHOLE if v is not None), 0, 10**12, HUGE), (5, np.int64(5))
+    ),
+    "count or none": settings("n_test is|too few", (*NO_WHOLE, 10**12, HUGE), (0, np.int64(5))),
+    "count of pixels": settings("downsample|side", (*NO_WHOLE, 0, 10**12, HUGE)),
+    "limit": settings("limit", (*(v for v in NO_WHOLE if v is not None), 0)),
+    "seed, refused": settings("seed", NO_WHOLE),
+    "features": settings(
+        "feature|drop", ("rain", "", 1, 2.5, None, b"temp", True, np.nan, object, ["x"], [1], [None], HUGE)
+    ),
+    "setting": settings(
+        "setting|law|task|weights|variant|images|rows|environments|target|domain|errors", (*NO_NAME, None)
+    ),
     "path": settings(
         ".",
         (
