@@ -72,6 +72,24 @@ def _rows_to_train(X: Any, y: Any, env: Any, **options: Any) -> Any:
     return {"values": [t.tolist() for t in rows.inputs], "y": [t.tolist() for t in rows.targets]}
 
 
+def _trained(**given: Any) -> Any:
+    rows = iv.training.Rows.of(plain.X, plain.Y, plain.ENV)
+    settings = iv.training.Settings(steps=2)
+    trained = iv.training.train(plain.network(), **{"rows": rows, "settings": settings, **given})
+    return {"loss": trained.history["loss"].tolist()}
+
+
+def _replicates(**given: Any) -> Any:
+    rows = iv.training.Rows.of(plain.X, plain.Y, plain.ENV)
+    settings = iv.training.Settings(steps=2)
+    many = iv.training.train_replicates(plain.network, **{"rows": rows, "settings": settings, **given})
+    return {"weights": many.weights}
+
+
+def _objective(name: str, **options: Any) -> Any:
+    return {"weight": iv.objectives.objective_of(name, options=options).weight}
+
+
 def _grouped(**given: Any) -> Any:
     return iv.Environments(**given)
 
@@ -220,6 +238,33 @@ DOORS: dict[str, Door] = {
         lambda X: plain.classifier().predict_proba(X), {"X": plain.X}, {"X": "matrix"}, slow=True
     ),
     "training.Rows.of": Door(_rows_to_train, ROWS, {**COLUMNS, "task": "task"}),
+    "train": Door(
+        _trained,
+        {},
+        {
+            "rows": "thing in place of rows",
+            "held_out": "thing in place of held-out rows",
+            "settings": "thing in place of settings",
+            "seed": "seed",
+        },
+    ),
+    "train_replicates": Door(
+        _replicates, {}, {"rows": "thing in place of rows", "settings": "thing in place of settings", "seeds": "seeds"}
+    ),
+    "Settings": Door(
+        iv.training.Settings, {}, {"optimiser": "setting", "schedule": "thing in place of a schedule", "steps": "steps"}
+    ),
+    "Schedule": Door(iv.training.Schedule, {}, {"rescale": "switch", "restart": "switch"}),
+    "options of dann": Door(_objective, {"name": "dann"}, {"hidden": "count of an objective"}),
+    "options of g2dm": Door(_objective, {"name": "g2dm"}, {"projection": "number", "slack": "number"}),
+    "options of transport_gap": Door(
+        _objective,
+        {"name": "transport_gap"},
+        {"refresh": "count of an objective", "svd": "count of an objective", "debias": "switch", "floor": "number"},
+    ),
+    "options of worst_case": Door(
+        _objective, {"name": "worst_case"}, {"fraction": "number", "iterations": "count of an objective"}
+    ),
     "LinearHead": Door(iv.LinearHead, {"weight": np.array([1.0, 0.5]), "bias": 0.25}, {"weight": "coefficients"}),
     "log_densities_of": Door(
         lambda X: iv.torch.log_densities_of([X, plain.X], ratio="gaussian"), {"X": plain.X}, {"X": "matrix"}, slow=True

@@ -25,6 +25,9 @@ NO_NAME: tuple[Any, ...] = (
     *(np.array(["auto"]), ("auto",)),
 )
 
+NO_THING: tuple[Any, ...] = ("", "x", 1, 2.5, True, b"x", [], {}, ["a"], object, np.nan, np.ones(2), set(), HUGE)
+NO_COUNT = tuple(v for v in NO_WHOLE if v is not None)  # or none at all
+
 FORMS = {
     "n_boot": settings(
         "n_boot",
@@ -104,6 +107,15 @@ FORMS = {
         ("99", True, np.nan, 1, 2.5, [], [1.0], [np.nan, 1.0, 2.0], ["a", "b", "c"], {}, object),
         ([0.2, 2.0],),
     ),
+    "thing in place of rows": settings("rows", (*NO_THING, None)),
+    "thing in place of held-out rows": settings("rows", NO_THING, (None,)),
+    "thing in place of settings": settings("settings", NO_THING),
+    "thing in place of a schedule": settings("schedule", (*NO_THING, None)),
+    "seeds": settings(
+        "seed", (1, None, [], "x", [1.5], [True], object, np.array(1), torch.tensor(1), HUGE), ([1], range(2))
+    ),
+    "count of an objective": settings("hidden|refresh|svd|iterations", (*NO_COUNT, 0, HUGE, 10**12), (1, np.int64(2))),
+    "number": settings("projection|slack|floor|fraction", (*NO_NUMBER, HUGE), (1.5, np.float32(1.5))),
     "number of environments": settings("environments", (*NO_WHOLE, 0, HUGE, 10**12), (2, np.int64(2))),
     "rates": settings(
         "flip|angles|noise|betas",
@@ -145,7 +157,7 @@ FORMS = {
         "feature|drop", ("rain", "", 1, 2.5, None, b"temp", True, np.nan, object, ["x"], [1], [None], HUGE)
     ),
     "setting": settings(
-        "setting|law|task|weights|variant|images|rows|environments|target|domain|errors", (*NO_NAME, None)
+        "setting|law|task|weights|optimiser|variant|images|rows|environments|target|domain|errors", (*NO_NAME, None)
     ),
     "path": settings(
         ".",
