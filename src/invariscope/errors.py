@@ -28,8 +28,8 @@ def readable(message: str) -> str:
     there is no site xxx...xxx…xxx...xxx\\x1b[31m
     """
     words = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: _cut(word[0], LONGEST_WORD), message)
-    whole = _cut(words, LONGEST)  # the place stands at the beginning of a sentence, the remedy at its end
-    return printable(whole)
+    # cut again, since escapes are longer; the place stands at the beginning of a sentence, the remedy at its end
+    return _cut(printable(_cut(words, LONGEST)), LONGEST)
 
 
 def printable(text: object) -> str:

@@ -156,6 +156,7 @@ CONTAINERS = [
     Input("tensor in bfloat16", lambda v: torch.tensor(v, dtype=torch.bfloat16), SAME),
     Input("tensor in float16", lambda v: torch.tensor(v, dtype=torch.float16), SAME),
     Input("sparse tensor", lambda v: torch.tensor(v).to_sparse(), SAME),
+    Input("negated tensor", lambda v: torch.complex(torch.zeros(v.shape).double(), torch.tensor(-v)).conj().imag, SAME),
     Input("parameter", lambda v: torch.nn.Parameter(torch.tensor(v)), SAME),
     Input("list of tensors", lambda v: list(torch.tensor(v)), SAME),
     Input("list of bfloat16 tensors", lambda v: list(torch.tensor(v, dtype=torch.bfloat16)), SAME),

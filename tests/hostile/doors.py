@@ -72,6 +72,24 @@ def _rows_to_train(X: Any, y: Any, env: Any, **options: Any) -> Any:
     return {"values": [t.tolist() for t in rows.inputs], "y": [t.tolist() for t in rows.targets]}
 
 
+def _trained(**given: Any) -> Any:
+    rows = iv.training.Rows.of(plain.X, plain.Y, plain.ENV)
+    settings = iv.training.Settings(steps=2)
+    trained = iv.training.train(plain.network(), **{"rows": rows, "settings": settings, **given})
+    return {"loss": trained.history["loss"].tolist()}
+
+
+def _replicates(**given: Any) -> Any:
+    rows = iv.training.Rows.of(plain.X, plain.Y, plain.ENV)
+    settings = iv.training.Settings(steps=2)
+    many = iv.training.train_replicates(plain.network, **{"rows": rows, "settings": settings, **given})
+    return {"weights": many.weights}
+
+
+def _objective(name: str, **options: Any) -> Any:
+    return {"weight": iv.objectives.objective_of(name, options=options).weight}
+
+
 def _grouped(**given: Any) -> Any:
     return iv.Environments(**given)
 
@@ -220,6 +238,33 @@ DOORS: dict[str, Door] = {
         lambda X: plain.classifier().predict_proba(X), {"X": plain.X}, {"X": "matrix"}, slow=True
     ),
     "training.Rows.of": Door(_rows_to_train, ROWS, {**COLUMNS, "task": "task"}),
+    "train": Door(
+        _trained,
+        {},
+        {
+            "rows": "thing in place of rows",
+            "held_out": "thing in place of held-out rows",
+            "settings": "thing in place of settings",
+            "seed": "seed",
+        },
+    ),
+    "train_replicates": Door(
+        _replicates, {}, {"rows": "thing in place of rows", "settings": "thing in place of settings", "seeds": "seeds"}
+    ),
+    "Settings": Door(
+        iv.training.Settings, {}, {"optimiser": "setting", "schedule": "thing in place of a schedule", "steps": "steps"}
+    ),
+    "Schedule": Door(iv.training.Schedule, {}, {"rescale": "switch", "restart": "switch"}),
+    "options of dann": Door(_objective, {"name": "dann"}, {"hidden": "count of an objective"}),
+    "options of g2dm": Door(_objective, {"name": "g2dm"}, {"projection": "number", "slack": "number"}),
+    "options of transport_gap": Door(
+        _objective,
+        {"name": "transport_gap"},
+        {"refresh": "count of an objective", "svd": "count of an objective", "debias": "switch", "floor": "number"},
+    ),
+    "options of worst_case": Door(
+        _objective, {"name": "worst_case"}, {"fraction": "number", "iterations": "count of an objective"}
+    ),
     "LinearHead": Door(iv.LinearHead, {"weight": np.array([1.0, 0.5]), "bias": 0.25}, {"weight": "coefficients"}),
     "log_densities_of": Door(
         lambda X: iv.torch.log_densities_of([X, plain.X], ratio="gaussian"), {"X": plain.X}, {"X": "matrix"}, slow=True
@@ -284,7 +329,56 @@ DOORS: dict[str, Door] = {
     "two_domain_example": Door(
         iv.datasets.two_domain_example, {"n": 20}, {"n": "rows per environment", "seed": "seed"}
     ),
-    "image_folder": Door(iv.datasets.image_folder, {"root": "."}, {"root": "path"}),
+    "null_shifted": Door(
+        iv.datasets.null_shifted,
+        {"n": 20},
+        {
+            "environments": "number of environments",
+            "noise": "rates",
+            "shift": "fraction of any size",
+            "task": "setting",
+            "seed": "seed",
+        },
+    ),
+    "two_domain_example, scales": Door(
+        iv.datasets.two_domain_example, {"n": 20}, {"sigma": "two scales", "spread": "two scales"}
+    ),
+    "bayesian_network, component": Door(iv.datasets.bayesian_network, {"n": 20}, {"component": "place"}),
+    "linear_sem, total": Door(iv.datasets.linear_sem, {}, {"total": "total"}),
+    "nonlinear_sem, square": Door(iv.datasets.nonlinear_sem, {"n": 20, "n_test": 0}, {"square": "switch"}),
+    "ladder": Door(
+        lambda betas: iv.datasets.ladder(iv.datasets.linear_sem(n=20), betas).predictions,
+        {"betas": [0.0, 1.0]},
+        {"betas": "rates"},
+    ),
+    "colored_mnist": Door(
+        iv.datasets.colored_mnist,
+        {"images": "digits", "n": 20},
+        {
+            "flip": "rates",
+            "label_noise": "fraction",
+            "variant": "setting",
+            "images": "setting",
+            "n": "rows of images",
+            "n_test": "count or none",
+            "downsample": "count of pixels",
+            "seed": "seed",
+        },
+    ),
+    "rotated_mnist": Door(
+        iv.datasets.rotated_mnist, {"images": "digits", "n": 20}, {"angles": "rates", "seed": "seed"}
+    ),
+    "adult": Door(iv.datasets.adult, {}, {"rows": "setting", "environments": "setting", "seed": "seed, refused"}),
+    "law_school": Door(iv.datasets.law_school, {}, {"environments": "setting", "seed": "seed, refused"}),
+    "financial_indicators": Door(iv.datasets.financial_indicators, {}, {"target": "setting"}),
+    "bike_sharing": Door(iv.datasets.bike_sharing, {}, {"features": "features"}),
+    "heart_disease": Door(iv.datasets.heart_disease, {}, {"drop": "features"}),
+    "pacs": Door(iv.datasets.pacs, {}, {"test_domain": "setting", "side": "count of pixels"}),
+    "image_folder": Door(
+        iv.datasets.image_folder,
+        {"root": "."},
+        {"root": "path", "side": "count of pixels", "errors": "setting", "limit": "limit"},
+    ),
     **{
         f"torch.{name}": Door(getattr(iv.torch, name), {**TENSORS, **given}, dict.fromkeys(read, "list of tensors"))
         for name, (read, given) in PENALTIES.items()

@@ -25,6 +25,9 @@ NO_NAME: tuple[Any, ...] = (
     *(np.array(["auto"]), ("auto",)),
 )
 
+NO_THING: tuple[Any, ...] = ("", "x", 1, 2.5, True, b"x", [], {}, ["a"], object, np.nan, np.ones(2), set(), HUGE)
+NO_COUNT = tuple(v for v in NO_WHOLE if v is not None)  # or none at all
+
 FORMS = {
     "n_boot": settings(
         "n_boot",
@@ -104,7 +107,58 @@ FORMS = {
         ("99", True, np.nan, 1, 2.5, [], [1.0], [np.nan, 1.0, 2.0], ["a", "b", "c"], {}, object),
         ([0.2, 2.0],),
     ),
-    "setting": settings("setting|law|task|weights", (*NO_NAME, None)),
+    "thing in place of rows": settings("rows", (*NO_THING, None)),
+    "thing in place of held-out rows": settings("rows", NO_THING, (None,)),
+    "thing in place of settings": settings("settings", NO_THING),
+    "thing in place of a schedule": settings("schedule", (*NO_THING, None)),
+    "seeds": settings(
+        "seed", (1, None, [], "x", [1.5], [True], object, np.array(1), torch.tensor(1), HUGE), ([1], range(2))
+    ),
+    "count of an objective": settings("hidden|refresh|svd|iterations", (*NO_COUNT, 0, HUGE, 10**12), (1, np.int64(2))),
+    "number": settings("projection|slack|floor|fraction", (*NO_NUMBER, HUGE), (1.5, np.float32(1.5))),
+    "number of environments": settings("environments", (*NO_WHOLE, 0, HUGE, 10**12), (2, np.int64(2))),
+    "rates": settings(
+        "flip|angles|noise|betas",
+        (
+            "0.1",
+            True,
+            np.nan,
+            {},
+            1j,
+            b"99",
+            object,
+            [],
+            [np.nan],
+            ["a"],
+            [[0.1]],
+            [0.1, "a"],
+            np.inf,
+            [0.1, None],
+            HUGE,
+        ),
+    ),
+    "two scales": settings(
+        "sigma|spread",
+        ("0.1", True, 1.0, None, {}, object, [], [1.0], [1.0, "a"], [1.0, 0.0], [np.nan, 1.0], [1, 2, 3]),
+    ),
+    "fraction of any size": settings(
+        "shift", ("1", True, np.nan, np.inf, None, [], {}, 1j, Decimal(9), object, HUGE), (-1.0, 0, np.float32(0.5))
+    ),
+    "place": settings("component", (*(v for v in NO_WHOLE if v is not None), 5, HUGE), (0, np.int64(1), None)),
+    "total": settings("total", (*(v for v in NO_WHOLE if v is not None), 0, HUGE), (np.int64(1300),)),
+    "rows of images": settings(
+        "n is|too few", (*(v for v in NO_WHOLE if v is not None), 0, 10**12, HUGE), (5, np.int64(5))
+    ),
+    "count or none": settings("n_test is|too few", (*NO_WHOLE, 10**12, HUGE), (0, np.int64(5))),
+    "count of pixels": settings("downsample|side", (*NO_WHOLE, 0, 10**12, HUGE)),
+    "limit": settings("limit", (*(v for v in NO_WHOLE if v is not None), 0)),
+    "seed, refused": settings("seed", NO_WHOLE),
+    "features": settings(
+        "feature|drop", ("rain", "", 1, 2.5, None, b"temp", True, np.nan, object, ["x"], [1], [None], HUGE)
+    ),
+    "setting": settings(
+        "setting|law|task|weights|optimiser|variant|images|rows|environments|target|domain|errors", (*NO_NAME, None)
+    ),
     "path": settings(
         ".",
         (

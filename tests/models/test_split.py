@@ -377,3 +377,60 @@ def test_predictions_that_are_no_array_yet_are_told_how_to_become_one(model: obj
 def test_predictions_alone_still_say_what_the_model_was_trained_with() -> None:
     whole = Split(represent=lambda X: X, predict=lambda X: X[:, 0], task="regression", trained_with="irm")
     assert whole.by_predictions().trained_with == "irm"
+
+
+# --- models that write into what they read --------------------------------------------------------------------------
+def centred_in_place(X: Any) -> Any:
+    X[:, 0] -= 1.0
+    return X[:, 0]
+
+
+class WritesIntoFrames:
+    """A model that adds a column of its own to the table it is given, and changes another."""
+
+    def predict(self, X: Any) -> Any:
+        X["age"] = X["age"] - 1.0
+        X["own"] = 1.0
+        return X["age"].to_numpy()
+
+
+class WritesIntoRows:
+    def predict(self, X: Any) -> Any:
+        return centred_in_place(X)
+
+
+@pytest.mark.parametrize("model", [centred_in_place, WritesIntoRows()], ids=["function", "model"])
+def test_a_model_that_writes_into_rows_spoils_none_of_the_users(model: Any, data: Data) -> None:
+    given = data.X.copy()
+    halves = split(model)
+    np.testing.assert_array_equal(halves.predict(given), data.X[:, 0] - 1.0)
+    np.testing.assert_array_equal(halves.predict(given), data.X[:, 0] - 1.0)
+    np.testing.assert_array_equal(given, data.X)
+    assert given.flags.writeable
+    represented = Split(represent=lambda X: np.column_stack([centred_in_place(X), X[:, 0]])).represent(given)
+    np.testing.assert_array_equal(represented, (data.X[:, 0] - 1.0)[:, None].repeat(2, axis=1))
+    np.testing.assert_array_equal(given, data.X)
+
+
+@pytest.mark.skipif(pd.__version__ < "3", reason="older tables share the columns of their copies")
+def test_a_model_that_writes_into_a_table_spoils_none_of_the_users(data: Data) -> None:
+    given = data.frame.copy()
+    np.testing.assert_array_equal(split(WritesIntoFrames()).predict(given), data.frame["age"] - 1.0)
+    pd.testing.assert_frame_equal(given, data.frame)
+
+
+def test_a_function_that_makes_tensors_of_rows_does_not_warn(data: Data) -> None:
+    halves = split(lambda X: torch.from_numpy(X)[:, 0])
+    np.testing.assert_array_equal(halves.predict(data.X.astype(float)), data.X[:, 0])
+
+
+def test_a_model_that_fails_otherwise_is_asked_once(data: Data) -> None:
+    asked = []
+
+    def fails(X: Any) -> Any:
+        asked.append(X)
+        raise ValueError("no such unit")
+
+    with pytest.raises(ValueError, match="no such unit"):
+        split(fails).predict(data.X)
+    assert len(asked) == 1

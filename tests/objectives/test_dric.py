@@ -177,7 +177,7 @@ def test_refuses_what_it_cannot_do() -> None:
         dric_penalty(scores, values)
     with pytest.raises(InputError, match="2 rows by 2 environments"):
         dric_penalty(scores, values, log_densities=[torch.zeros(2, 3)] * 2)
-    with pytest.raises(InputError, match='on="y"'):
+    with pytest.raises(InputError, match='on "y" is unknown: use "x" or "z"'):
         _ = DRIC(on="y").ratio_on
     rows, numbers = np.arange(20.0).reshape(10, 2) % 7, np.arange(10.0) % 3
     with pytest.raises(InputError, match="nothing to divide by"):

@@ -302,7 +302,7 @@ def test_steps_do_not_pollute_the_memory_of_the_start() -> None:
         (lambda: WorstCase(base="worst_case"), "cannot be its own base"),
         (lambda: WorstCase(base="vrexx"), 'Did you mean "vrex"'),
         (lambda: WorstCase(fraction=-1.0), "fraction is -1.0"),
-        (lambda: WorstCase(refresh=0), "refresh is 0"),
+        (lambda: WorstCase(refresh=0), '"refresh" of objective "worst_case" is 0'),
         (lambda: WorstCase(base_weight=-1.0), "base_weight is -1.0"),
     ],
     ids=["dric", "transport_gap", "itself", "unknown", "fraction", "refresh", "base_weight"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -55,6 +55,13 @@ class Stream(IterableDataset[Any]):
 
     def __iter__(self) -> Any:
         return iter(self.rows)
+
+
+def until(row: int) -> Iterator[Any]:
+    """Rows as far as this one, where the disk breaks unless it is the last."""
+    yield from zip(X[:row], Y[:row], SITE[:row], strict=True)
+    if row < N:
+        raise OSError("the disk is gone")
 
 
 def half(rows: slice, entry: str) -> dict[str, Any]:
@@ -191,6 +198,7 @@ CASES = [
         lambda: audit(dicts("x", "label", "site"), env_column="site"),
     ),
     Case("or pass env", lambda: audit(dicts("x", "label")), lambda: audit(dicts("x", "label"), env=SITE)),
+    Case("mend its data set first", lambda: audit(Stream(until(20))), lambda: audit(Stream(until(N)))),
     # --- several named inputs ---
     Case(
         "inputs= names one or several of image and number",

@@ -201,7 +201,7 @@ CASES = [
         lambda: penalties.dric_penalty(LOGITS, NUMBERS, log_densities=DENSITIES),
     ),
     Case(
-        'on the inputs "x" or on the features "z"',
+        'use "x" or "z"',
         lambda: REGISTRY["dric"](on="y").ratio_on,
         lambda: REGISTRY["dric"](on="z").ratio_on,
     ),

@@ -108,9 +108,26 @@ def from_file() -> Any:
 FIRST = np.arange(80) < 1
 NAMED = pd.DataFrame(Z, index=[f"row {k}" for k in range(80)])
 NAMED_Y = pd.Series(Y, index=NAMED.index)
+
+
+def nested(X: torch.Tensor) -> torch.Tensor:
+    """The same rows as a tensor that could hold rows of different lengths."""
+    return torch.nested.nested_tensor(list(X), layout=torch.jagged)
+
+
 CASES = [
     # --- settings of a wrong type ---
     Case("give True or False", lambda: index(exact="no"), lambda: index(exact=False)),
+    Case(
+        'use "uniform" or "normal"',
+        lambda: iv.datasets.overlap_dial(law=[], n=20),
+        lambda: iv.datasets.overlap_dial(law="uniform", n=20),
+    ),
+    Case(
+        "give one rate between 0 and 1 per environment",
+        lambda: iv.datasets.colored_digits("0.1"),
+        lambda: iv.datasets.colored_digits([0.1, 0.9], n=20),
+    ),
     Case(
         "give one name per column",
         lambda: iv.Environments(Z, Y, ENV, columns=["age"]),
@@ -120,6 +137,11 @@ CASES = [
         "values are masked; fill them",
         lambda: iv.risk_variance(np.ma.masked_less(Y, 0), Y, ENV),
         lambda: iv.risk_variance(np.ma.masked_less(Y, 0).filled(0), Y, ENV),
+    ),
+    Case(
+        "torch.nested.to_padded_tensor(X, 0.0)",
+        lambda: regret(nested(torch.tensor(Z))),
+        lambda: regret(torch.nested.to_padded_tensor(nested(torch.tensor(Z)), 0.0)),
     ),
     Case("on the device meta", lambda: regret(torch.empty(80, 3, device="meta")), lambda: regret(torch.tensor(Z))),
     Case("Closed that cannot be read (the file is closed)", lambda: regret(Closed()), lambda: regret(np.asarray(Z))),

@@ -10,7 +10,7 @@ from torch import nn
 
 import invariscope as iv
 from invariscope.models.torch_networks import linear, mlp
-from invariscope.training import Rows, Settings, train, train_replicates
+from invariscope.training import Rows, Schedule, Settings, train, train_replicates
 from tests.remedies.case import Case
 
 ROOM = "training"
@@ -127,6 +127,13 @@ CASES = [
     ),
     Case('or use objective="erm"', lambda: fit(env=["a"] * 24), lambda: fit("erm", env=["a"] * 24)),
     # --- settings ---
+    Case("give Rows.of(X, y, env)", lambda: trained(X), lambda: trained(Rows.of(X, Y, ENV))),
+    Case("give Settings(steps=...)", lambda: trained(settings=2), lambda: trained(settings=Settings(steps=2))),
+    Case(
+        "give Schedule(wait=..., ramp=...)",
+        lambda: Settings(schedule=2),  # type: ignore[arg-type]
+        lambda: Settings(schedule=Schedule(wait=2, ramp=2)),
+    ),
     Case('use "adam" or "sgd"', lambda: Settings(optimiser="lion"), lambda: Settings(optimiser="sgd")),
     Case("train longer", lambda: fit(held_out=0.5, ramp=4), lambda: fit(held_out=0.5, ramp=4, steps=4)),
     Case("or shorten the schedule", lambda: fit(held_out=0.5, ramp=4), lambda: fit(held_out=0.5, ramp=2)),

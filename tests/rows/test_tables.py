@@ -113,6 +113,21 @@ def test_short_tensors_keep_their_values(dtype: torch.dtype, gradient: bool) -> 
     assert rows.requires_grad is gradient
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per", "ignore:Sparse CSR")
+def test_tensors_that_numpy_cannot_see_into_keep_their_values() -> None:
+    values = np.array([[0.5, -1.0], [2.0, 0.25]])
+    negated = torch.complex(torch.zeros(2, 2).double(), torch.tensor(-values)).conj().imag
+    quantised = torch.quantize_per_tensor(torch.tensor(values).float(), 0.25, 0, torch.qint32)
+    for tensor in (negated, quantised, torch.tensor(values).to_sparse_csr()):
+        np.testing.assert_array_equal(plain(tensor), values)
+
+
+def test_columns_of_arrow_that_share_a_name_are_all_read() -> None:
+    matrix, names = matrix_of(pa.Table.from_arrays([pa.array([1.0, 2.0]), pa.array([3.0, 4.0])], names=["a", "a"]))
+    assert matrix.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert names == ("a", "a")
+
+
 def test_what_is_no_tensor_stays_what_it_is() -> None:
     for values in (VALUES, [1, 2], (), "text", None, pd.DataFrame(COLUMNS)):
         assert plain(values) is values

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
@@ -147,8 +148,7 @@ class Split:
         if self._represent is None:
             predictions = self.predict(X)
             return predictions[:, None] if predictions.ndim == 1 else log_odds(predictions), predictions
-        with _names_of_columns_do_not_matter():
-            matrix, _ = dense_matrix(self._represent(X), "represent")
+        matrix, _ = dense_matrix(_answer(self._represent, X), "represent")
         refuse_other_rows(row_count(X), matrix, "represent")
         if self.head is not None and matrix.shape[1] != self.head.n_features:
             raise InputError(
@@ -229,8 +229,7 @@ class Split:
         """
         spared = Z is not None and self.network is not None and self.head is not None and self.task is not None
         if self._predict is not None and not spared:
-            with _names_of_columns_do_not_matter():
-                values = self._predict(X)
+            values = _answer(self._predict, X)
         elif self.head is None:
             raise InputError("this Split cannot predict: pass predict= or head= as well")
         else:
@@ -292,12 +291,26 @@ def _given(values: Array, what: str, X: Any) -> Array:
     return values
 
 
-@contextmanager
-def _names_of_columns_do_not_matter() -> Iterator[None]:
-    """A model fitted on a table and given an array, or the other way round, works all the same: no need to warn."""
+def _answer(half: Callable[[Any], Any], X: Any) -> Any:
+    """What a half says of the rows of X; one that writes into them, as ``X[:, 0] -= mean`` does, gets a copy to spoil.
+
+    A model fitted on a table and given an array, or the other way round, works all the same: no need to warn.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names", category=UserWarning)
-        yield
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable", category=UserWarning)
+        if hasattr(X, "iloc"):
+            return half(X.copy(deep=False))
+        if not isinstance(X, np.ndarray):
+            return half(X)
+        rows = X.view()
+        rows.flags.writeable = False
+        try:
+            return half(rows)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+        return half(X.copy())
 
 
 @runtime_checkable

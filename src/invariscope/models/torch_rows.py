@@ -195,7 +195,7 @@ def batches_of_loader(
     count, started = 0, time.monotonic()
     loader = _in_order(source, size)
     to_tell = not _tells_its_length(loader)
-    for batch in loader:
+    for batch in _given_by(loader):
         parts = parts_of(batch, target, env_column)
         _refuse_other_count(parts.y, "targets", len(parts.x))
         count += len(parts.x)
@@ -205,6 +205,19 @@ def batches_of_loader(
         yield parts
     if count == 0:
         raise InputError("the loader gives no rows: an iterator that was read before is empty, make it anew")
+
+
+def _given_by(loader: Any) -> Iterator[Any]:
+    """The batches of a loader; what stops it midway, in code of the user's, is told in one sentence."""
+    count = 0
+    try:
+        for count, batch in enumerate(loader, start=1):  # noqa: B007 - told below
+            yield batch
+    except InputError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"the loader fails after {count} batches ({reason}): mend its data set first") from error
 
 
 def _tells_its_length(loader: Any) -> bool:

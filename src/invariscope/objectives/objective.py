@@ -16,7 +16,7 @@ from invariscope.errors import InputError
 from invariscope.heads.torch_losses import refuse_no_tensors, risks
 from invariscope.models.torch_heads import FeatureHead
 from invariscope.rows.arrays import Floats
-from invariscope.rows.settings import is_real, shown
+from invariscope.rows.settings import is_real, shown, switch, whole_number
 
 Tensors = Sequence[Tensor]  # one for every environment
 Named = dict[str, Tensor]
@@ -44,6 +44,9 @@ class Batch:
     def risks(self) -> Tensor:
         """Mean loss of every environment, (E,)."""
         return risks(self.logits, self.targets, self.task)
+
+
+MOST = 10**9  # of whole numbers: more steps or units take days
 
 
 def checked_features(features: Tensors, fewest_rows: int = 1) -> Tensors:
@@ -84,6 +87,20 @@ class Objective:
     alternates: ClassVar[bool] = False
 
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse hyper-parameters of another kind than they are declared as; further bounds are for who uses them."""
+        for field in fields(self):
+            value, name = getattr(self, field.name), f'"{field.name}" of objective "{self.name}"'
+            kind, _, optional = str(getattr(field.type, "__name__", field.type)).partition(" | ")
+            if value is None and optional:
+                continue
+            if kind == "int":
+                whole_number(value, name, 1, MOST)
+            elif kind == "bool":
+                switch(value, name)
+            elif kind == "float" and not (is_real(value) and math.isfinite(value)):
+                raise InputError(f"{name} is {shown(value)}: give a number")
 
     @property
     def penalises(self) -> bool:
@@ -197,10 +214,8 @@ def objective_of(given: Any, weight: float | None = None, options: dict[str, Any
     if weight is not None:
         changes["weight"] = weight
     known = [field.name for field in fields(given)]
-    for name, value in changes.items():
+    for name in changes:
         if name not in known:
             raise InputError(f'objective "{given.name}" has no hyper-parameter "{name}": it has {", ".join(known)}')
-        number = is_real(value) and math.isfinite(value)
-        if type(getattr(given, name)) in (int, float) and not number:
-            raise InputError(f'"{name}" of objective "{given.name}" is {shown(value)}: give a number')
-    return replace(given, **{name: float(value) if name == "weight" else value for name, value in changes.items()})
+    made = replace(given, **changes)
+    return replace(made, weight=float(made.weight))

@@ -17,6 +17,7 @@ from invariscope.ratios.density_ratio import density_ratio
 from invariscope.ratios.estimator import Units
 from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.environments import Environments, refuse_empty
+from invariscope.rows.settings import one_of
 from invariscope.rows.tables import array_of, matrix_of
 from invariscope.rows.targets import Target
 
@@ -110,9 +111,7 @@ class RatioObjective(Objective):
 
     @property
     def ratio_on(self) -> str | None:
-        if self.on not in PLACES:
-            raise InputError(f'on="{self.on}" is unknown: ratios are fitted on the inputs "x" or on the features "z"')
-        return self.on
+        return one_of(self.on, "on", PLACES)
 
 
 def _pooled(rows: Sequence[Array]) -> Floats:

@@ -104,8 +104,8 @@ class WorstCase(Objective):
     bisections: int = 12
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_fraction(self.fraction)
-        _check_counts(refresh=self.refresh, iterations=self.iterations, bisections=self.bisections)
         if self.base_weight is not None and not self.base_weight >= 0:
             raise InputError(f"base_weight is {self.base_weight}: give a number of at least 0")
         base = self.inner

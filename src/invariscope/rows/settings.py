@@ -1,4 +1,4 @@
-"""Settings that a user gives as numbers (draws, folds, seeds, shares): checked in one place, refused in the same words.
+"""Settings that a user gives (draws, folds, seeds, shares, words): checked in one place, refused in the same words.
 
 A truth value is no number here: ``n_boot=True`` is a slip, not one draw.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ FEWEST_DRAWS = 99  # of an interval: its ends are then the third draws from eith
 MOST_DRAWS = 1_000_000
 MOST_FOLDS = 10_000  # each has moments of its own
 BEYOND = 1e30  # of a weight or a damping: its square, times numbers of any size that rows may hold, is no number
+POSITIVE = math.ulp(0.0)  # the least number above 0
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
 TRUTH = (bool, np.bool_)  # Python counts True as 1: nobody means one step by it
@@ -84,6 +85,22 @@ def switch(value: Any, name: str) -> bool:
     raise InputError(f"{name} is {shown(value)}: give True or False")
 
 
+def one_of(value: Any, name: str, words: Iterable[str]) -> str:
+    """One of several words.
+
+    >>> one_of("normal", "law", ("uniform", "normal"))
+    'normal'
+    >>> one_of("gamma", "law", ("uniform", "normal"))
+    Traceback (most recent call last):
+    invariscope.errors.InputError: law "gamma" is unknown: use "uniform" or "normal"
+    """
+    *others, last = [f'"{word}"' for word in words]
+    if isinstance(value, str) and f'"{value}"' in (*others, last):
+        return value
+    said = f'"{value}"' if isinstance(value, str) else shown(value)
+    raise InputError(f"{name} {said} is unknown: use {', '.join(others)}{' or ' if others else ''}{last}")
+
+
 def several(given: Any, name: str, example: str) -> list[Any]:
     """One text, or several things, as a list; a number is neither.
 
@@ -92,9 +109,28 @@ def several(given: Any, name: str, example: str) -> list[Any]:
     """
     if isinstance(given, str):
         return [given]
-    if isinstance(given, Iterable) and not isinstance(given, bytes):
+    if isinstance(given, Iterable) and not isinstance(given, bytes) and getattr(given, "ndim", 1) > 0:
         return list(given)
     raise InputError(f"{name} is {shown(given)}: give a list, such as [{example}]")
+
+
+def numbers(
+    given: Any, name: str, wanted: str, least: float = -math.inf, most: float = math.inf, count: int | None = None
+) -> list[float]:
+    """Finite numbers from ``least`` to ``most``: a list of them, or one alone; ``count`` of them, or any but none.
+
+    >>> numbers(range(0, 90, 45), "angles", "degrees"), numbers(0.1, "flip", "rates")
+    ([0.0, 45.0], [0.1])
+    >>> numbers([0.1, "a"], "flip", "rates")
+    Traceback (most recent call last):
+    invariscope.errors.InputError: flip is [0.1, 'a']: give rates
+    """
+    listed = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes)
+    values = [*given] if listed and getattr(given, "ndim", 1) == 1 else [given]
+    fit = all(is_real(value) and least <= value <= most and math.isfinite(value) for value in values)
+    if fit and len(values) == (count or max(len(values), 1)):
+        return [float(value) for value in values]
+    raise InputError(f"{name} is {shown(given)}: give {wanted}")
 
 
 def column_names(given: Any, count: int | None = None) -> tuple[str, ...]:

@@ -130,7 +130,10 @@ def plain(values: Any) -> Any:
         return values
     if values.is_meta:
         raise InputError("a tensor on the device meta holds no numbers: give one that was computed elsewhere")
-    values = values.detach().cpu().to_dense().resolve_conj()
+    if values.is_nested:
+        raise InputError("a nested tensor has rows of different lengths: give torch.nested.to_padded_tensor(X, 0.0)")
+    values = values.detach().cpu()
+    values = (values.dequantize() if values.is_quantized else values.to_dense()).resolve_conj().resolve_neg()
     if values.is_floating_point() and values.element_size() < 4:  # numpy has no bfloat16, and sums in halves are coarse
         values = values.float()
     return values.numpy()
@@ -210,7 +213,7 @@ def _matrix_of_arrow(X: Any) -> tuple[Array, tuple[str, ...]]:
         columns = [_numeric(column_of_labels(X.iloc[:, j], name)[0], name) for j, name in enumerate(names)]
     else:
         table = _arrow().table(X)
-        table = table.select([name for name in table.column_names if not ROW_NUMBERS.fullmatch(name)])
+        table = table.select([j for j, name in enumerate(table.column_names) if not ROW_NUMBERS.fullmatch(name)])
         names = tuple(table.column_names)
         columns = [_numeric(_arrow_column(table.column(j)), name) for j, name in enumerate(names)]
     if not columns:

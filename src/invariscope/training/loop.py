@@ -16,7 +16,7 @@ from invariscope.objectives.objective import Named, Tensors
 from invariscope.objectives.transported import RatioObjective
 from invariscope.progress import Say, counting
 from invariscope.rows.arrays import Array
-from invariscope.rows.settings import real_number, whole_number
+from invariscope.rows.settings import one_of, real_number, shown, whole_number
 from invariscope.training.checkpoint import Checkpoint, fingerprint
 from invariscope.training.program import Parts, Program, Supply, mixed
 from invariscope.training.schedule import Schedule
@@ -61,8 +61,9 @@ class Settings:
         real_number(self.learning_rate, "learning_rate", above=True)
         for name in ("weight_decay", "momentum"):
             real_number(getattr(self, name), name)
-        if self.optimiser not in ("adam", "sgd"):
-            raise InputError(f'optimiser "{self.optimiser}" is unknown: use "adam" or "sgd"')
+        one_of(self.optimiser, "optimiser", ("adam", "sgd"))
+        if not isinstance(self.schedule, Schedule):
+            raise InputError(f"schedule is {shown(self.schedule)}: give Schedule(wait=..., ramp=...)")
 
 
 @dataclass

@@ -18,12 +18,12 @@ from invariscope.models.torch_networks import Halves, halves_of
 from invariscope.objectives.objective import Named, Objective
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Booleans, Floats
-from invariscope.rows.settings import real_number, whole_number
+from invariscope.rows.settings import real_number, shown, whole_number
 from invariscope.training.loop import Loop, Settings
 from invariscope.training.outcome import constant_risk, worse_than_constant
 from invariscope.training.program import Program, Supply
 from invariscope.training.rows import Rows
-from invariscope.training.train import adversary_of, checked_width, prepared
+from invariscope.training.train import adversary_of, checked, checked_width, prepared
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,10 @@ def train_replicates(
     (9, array([ 0.,  1., 10.,  0.]))
     """
     _refuse_unusable(build, seeds, weights)
-    settings, chosen = settings or Settings(), [whole_number(seed, "seed") for seed in seeds]
-    first = _first_draw(rows)
-    objective = prepared(objective, first, None if held_out is None else _first_draw(held_out), chosen[0])
+    settings = checked(settings, *_draws(rows), *([] if held_out is None else _draws(held_out)))
+    chosen = [whole_number(seed, "seed") for seed in seeds]
+    first = _draws(rows)[0]
+    objective = prepared(objective, first, None if held_out is None else _draws(held_out)[0], chosen[0])
     if not isinstance(rows, Rows) and type(objective).fitted is not Objective.fitted:
         raise InputError(f'objective "{objective.name}" takes numbers from the data: give rows that all models share')
     each = _penalty_weights(objective, weights)
@@ -159,8 +160,9 @@ def _constants(rows: Rows, supply: Supply) -> Floats:
 
 def _refuse_unusable(build: Any, seeds: Any, weights: Any) -> None:
     for name, values in (("seeds", seeds), *([] if weights is None else [("weights", weights)])):
-        if not isinstance(values, Iterable) or (isinstance(values, Sized) and not len(values)):
-            raise InputError(f"{name} is {values!r}: give a list, such as range(20) or (1, 10, 100)")
+        listed = isinstance(values, Iterable) and getattr(values, "ndim", 1) == 1
+        if not listed or (isinstance(values, Sized) and not len(values)):
+            raise InputError(f"{name} is {shown(values)}: give a list, such as range(20) or (1, 10, 100)")
     if isinstance(build, torch.nn.Module) or not callable(build):
         raise InputError("build must be a function without arguments that makes a network: lambda: mlp(10, 1, (16,))")
 
@@ -169,8 +171,8 @@ def _penalty_weights(objective: Objective, weights: Sequence[float] | None) -> l
     return [real_number(weight, "a penalty weight") for weight in ([objective.weight] if weights is None else weights)]
 
 
-def _first_draw(rows: Rows | Sequence[Rows]) -> Rows:
-    return rows if isinstance(rows, Rows) else rows[0]
+def _draws(rows: Any) -> list[Any]:
+    return [*rows] if isinstance(rows, Sequence) and len(rows) else [rows]
 
 
 def _built(build: Callable[[], Any], seed: int) -> Halves:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from invariscope.rows.settings import real_number
+from invariscope.rows.settings import real_number, switch
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Schedule:
     def __post_init__(self) -> None:
         for name in ("wait", "ramp", "before"):
             real_number(getattr(self, name), name)
+        for name in ("rescale", "restart"):
+            switch(getattr(self, name), name)
 
     @property
     def full_from(self) -> int:

@@ -89,7 +89,7 @@ def train(
     >>> bool(trained.history["risk"][-1] < trained.history["risk"][0])
     True
     """
-    settings, seed = settings or Settings(), whole_number(seed, "seed")
+    settings, seed = checked(settings, rows, *([] if held_out is None else [held_out])), whole_number(seed, "seed")
     asleep = isinstance(network, torch.nn.Module) and not network.training
     network = copy.deepcopy(halves_of(network)).to(rows.inputs[0].dtype)
     if asleep:  # else layers that are not to train (a frozen BatchNorm) stay as they are
@@ -136,6 +136,16 @@ def prepared(objective: Any, rows: Rows, held_out: Rows | None, seed: int) -> Ob
         return plain
     inputs, targets = rows.arrays()
     return plain.fitted(inputs, targets, rows.task, seed)
+
+
+def checked(settings: Any, *given: Any) -> Settings:
+    """The settings, or the usual ones; all rows that are given must be rows to train on."""
+    for rows in given:
+        if not isinstance(rows, Rows):
+            raise InputError(f"a {type(rows).__name__} is given in place of rows: give Rows.of(X, y, env)")
+    if settings is not None and not isinstance(settings, Settings):
+        raise InputError(f"settings is {shown(settings)}: give Settings(steps=...), or leave it out")
+    return settings or Settings()
 
 
 def check_rows(rows: Rows, held_out: Rows | None, objective: Objective) -> None:

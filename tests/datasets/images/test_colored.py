@@ -216,7 +216,7 @@ def test_more_rows_than_images_are_refused(real_mnist: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"flip": ()}, "one rate per environment"),
+        ({"flip": ()}, "one rate between 0 and 1 per environment"),
         ({"flip": (0.1, 1.2)}, "between 0 and 1"),
         ({"flip": 3}, "between 0 and 1"),
         ({"label_noise": -0.1}, "between 0 and 1"),
@@ -230,5 +230,5 @@ def test_impossible_requests_are_refused(arguments: dict[str, Any], words: str) 
 
 
 def test_unknown_variant() -> None:
-    with pytest.raises(InputError, match='variant "irm" is unknown: use influence or dric'):
+    with pytest.raises(InputError, match='variant "irm" is unknown: use "influence" or "dric"'):
         colored_mnist(variant="irm")

@@ -250,9 +250,9 @@ def test_other_trees_are_refused(tmp_path: Path, file: str | None, words: str) -
     [
         ({"domains": ["street", "farm"]}, 'no images of domain "farm": choose from home, street'),
         ({"classes": ["cow"]}, 'no images of class "cow": choose from cat, dog'),
-        ({"errors": "ignore"}, 'errors is "raise" or "skip", not "ignore"'),
-        ({"side": 0}, "count from 1: got 0 and None"),
-        ({"limit": 0}, "count from 1: got 32 and 0"),
+        ({"errors": "ignore"}, 'errors "ignore" is unknown: use "raise" or "skip"'),
+        ({"side": 0}, "side is 0: give a whole number from 1"),
+        ({"limit": 0}, "limit is 0: give a whole number of at least 1"),
     ],
 )
 def test_impossible_requests_are_refused(tree: Path, arguments: dict[str, Any], words: str) -> None:

@@ -94,12 +94,12 @@ def test_every_second_pixel_begins_with_the_first() -> None:
     assert np.arange(8)[images.every(2)].tolist() == [0, 2, 4, 6]
     assert np.arange(8)[images.every(3)].tolist() == [0, 3, 6]
     for wrong in (0, 9):
-        with pytest.raises(InputError, match=f"give 1 to 8, not {wrong}"):
+        with pytest.raises(InputError, match=f"downsample is {wrong}: give a whole number from 1 to 8"):
             images.every(wrong)
 
 
 def test_unknown_images() -> None:
-    with pytest.raises(InputError, match='no images "emnist": use "mnist", "fashion" or "digits"'):
+    with pytest.raises(InputError, match='images "emnist" is unknown: use "mnist", "fashion" or "digits"'):
         gray_images("emnist")
 
 

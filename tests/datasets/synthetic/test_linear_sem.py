@@ -121,7 +121,7 @@ def test_entries_agree_with_what_is_published():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"setting": "XYZ"}, "POU, PEU, FOU, FEU"),
+        ({"setting": "XYZ"}, '"POU", "PEU", "FOU" or "FEU"'),
         ({"environments": (1.0, 1.0)}, "different positive"),
         ({"environments": (0.0, 1.0)}, "different positive"),
         ({"environments": (np.nan, 1.0)}, "different positive"),

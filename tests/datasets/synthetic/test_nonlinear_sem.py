@@ -100,7 +100,7 @@ def test_entry_agrees_with_what_is_published():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"setting": "F"}, "POU, PEU, FOU, FEU"),
+        ({"setting": "F"}, '"POU", "PEU", "FOU" or "FEU"'),
         ({"environments": (-1.0, 1.0)}, "different positive"),
         ({"n": (1, 2)}, "each of 3 environments"),
         ({"n_test": -2}, "n_test must be"),

@@ -35,7 +35,7 @@ def test_entries_load():
 @pytest.mark.parametrize(
     ("make", "options", "words"),
     [
-        (null_same_law, {"task": "ranking"}, '"regression", "binary" or "multiclass"'),
+        (null_same_law, {"task": "ranking"}, '"regression", "binary", "classification" or "multiclass"'),
         (null_same_law, {"d": 0}, "give a whole number from 1"),
         (null_same_law, {"n": (1, 2)}, "each of 3 environments"),
         (null_shifted, {"environments": 2, "noise": (1.0, 2.0, 3.0)}, "each of the 2 environments"),

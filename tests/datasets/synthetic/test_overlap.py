@@ -97,7 +97,7 @@ def test_shapes_and_labels():
         ({"overlap": 0.0, "law": "normal"}, 'use law="uniform", or a number above 0'),
         ({"law": "cauchy"}, '"uniform" or "normal"'),
         ({"d": 0}, "give a whole number from 1"),
-        ({"task": "ranking"}, '"regression", "binary" or "multiclass"'),
+        ({"task": "ranking"}, '"regression", "binary", "classification" or "multiclass"'),
         ({"n": (1, 2, 3)}, "each of 2 environments"),
     ],
 )

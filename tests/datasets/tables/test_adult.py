@@ -158,8 +158,8 @@ def test_regret_sees_what_was_engineered(raw: tuple[Rows, Rows]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rows": "some"}, "rows='some' is unknown: choose paper or all"),
-        ({"environments": "race"}, "environments='race' is unknown"),
+        ({"rows": "some"}, 'rows "some" is unknown: use "paper" or "all"'),
+        ({"environments": "race"}, 'environments "race" is unknown'),
         ({"environments": "correlation", "rows": "all"}, "draws its own 10,000 rows"),
     ],
 )

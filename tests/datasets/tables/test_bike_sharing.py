@@ -139,5 +139,5 @@ def test_features_can_be_chosen(from_hour_csv: Dataset) -> None:
 
 
 def test_unknown_features_are_refused() -> None:
-    with pytest.raises(InputError, match='no feature "casual": choose among dteday, season'):
+    with pytest.raises(InputError, match='feature "casual" is unknown: use "dteday", "season"'):
         bike_sharing(features=("temp", "casual"))

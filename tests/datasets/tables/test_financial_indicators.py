@@ -100,5 +100,5 @@ def test_regret_runs(raw: Raw, target: str) -> None:
 
 
 def test_unknown_target_is_refused() -> None:
-    with pytest.raises(InputError, match="target='price' is unknown: choose class or price variation"):
+    with pytest.raises(InputError, match='target "price" is unknown: use "class" or "price variation"'):
         financial_indicators(target="price")

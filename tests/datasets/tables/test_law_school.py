@@ -99,5 +99,5 @@ def test_regret_runs_and_sees_what_was_engineered(raw: list[Row]) -> None:
 
 
 def test_unknown_environments_are_refused() -> None:
-    with pytest.raises(InputError, match="environments='race' is unknown: choose gender or correlation"):
+    with pytest.raises(InputError, match='environments "race" is unknown: use "gender" or "correlation"'):
         law_school(environments="race")

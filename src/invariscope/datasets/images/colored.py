@@ -10,7 +10,7 @@ import numpy as np
 from invariscope.datasets.entry import Published
 from invariscope.datasets.images.images import Images, deal, pixel_names
 from invariscope.datasets.images.mnist import GrayImages, digits_entry, gray_images, mnist_entry
-from invariscope.errors import InputError
+from invariscope.rows.settings import numbers, one_of, whole_number
 from invariscope.wording import percent
 
 #: For each variant: the label is 1 below this digit, and the rates at which colour disagrees with the label.
@@ -78,9 +78,7 @@ def colored_mnist(
     >>> data.truth["oracle_accuracy"], data.truth["bayes_accuracy"]["flip 0.1"]
     (0.75, 0.9)
     """
-    if variant not in VARIANTS:
-        raise InputError(f'variant "{variant}" is unknown: use {" or ".join(VARIANTS)}')
-    below, rates = VARIANTS[variant]
+    below, rates = VARIANTS[one_of(variant, "variant", VARIANTS)]
     named = _agreement if variant == "dric" else _flip
     return _colored(
         gray_images(images), below, rates if flip is None else flip, named, label_noise, n, n_test, downsample, seed
@@ -117,17 +115,14 @@ def _colored(
     downsample: int,
     seed: int,
 ) -> Images:
-    given = np.atleast_1d(np.asarray(flip, dtype=np.float64)).tolist()
-    if not given:
-        raise InputError("flip is empty: give one rate per environment")
-    if not all(0 <= rate <= 1 for rate in (*given, noise)):
-        raise InputError(f"flip and label_noise are probabilities between 0 and 1: got {flip} and {noise}")
+    given = numbers(flip, "flip", "one rate between 0 and 1 per environment", 0.0, 1.0)
+    (noise,) = numbers(noise, "label_noise", "a rate between 0 and 1", 0.0, 1.0, count=1)
     labels = _distinct([named(rate) for rate in given])
     named_rates = list(zip(labels, given, strict=True))
     keep = gray.every(downsample)
     pixels = gray.pixels[:, keep, keep]
     _, height, width = pixels.shape
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number(seed, "seed"))
     image, environment, part = deal(len(gray.pixels), len(labels), n, n_test, rng)
     digit = gray.digit[image]
     label = (digit < below) ^ (rng.random(len(image)) < noise)

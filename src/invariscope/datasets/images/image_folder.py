@@ -19,6 +19,7 @@ from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.images.images import Images, pixel_names
 from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN
+from invariscope.rows.settings import one_of, shown, switch, whole_number
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -30,6 +31,7 @@ PACS_FILE = DataFile(
     by_hand="get the images of PACS (https://domaingeneralization.github.io), unpack them and pass the folder that has "
     "art_painting, cartoon, photo and sketch in it: pacs(root=...)",
 )
+MOST_PIXELS = 10_000  # of a side: nobody has the memory for more
 PACS_DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 PACS_CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 
@@ -83,10 +85,11 @@ def image_folder(
     >>> data.images.shape, data.env.tolist(), data.y.tolist(), data.X.mean(axis=1).tolist()
     ((2, 3, 4, 4), ['day', 'night'], ['cat', 'cat'], [1.0, 0.0])
     """
-    if errors not in ("raise", "skip"):
-        raise InputError(f'errors is "raise" or "skip", not "{errors}"')
-    if side < 1 or (limit is not None and limit < 1):
-        raise InputError(f"side and limit count from 1: got {side} and {limit}")
+    one_of(errors, "errors", ("raise", "skip"))
+    whole_number(side, "side", 1, MOST_PIXELS)
+    if limit is not None:
+        whole_number(limit, "limit", 1)
+    switch(gray, "gray")
     _require_pillow()
     root = _folder(root)
     there = _listed(root, limit)
@@ -157,11 +160,10 @@ def pacs(
 
     >>> pacs(test_domain="opera")
     Traceback (most recent call last):
-    invariscope.errors.InputError: PACS has no domain "opera": use art_painting, cartoon, photo or sketch
+    invariscope.errors.InputError: test_domain "opera" is unknown: use "art_painting", "cartoon", "photo" or "sketch"
     """
-    if test_domain not in PACS_DOMAINS:
-        *some, last = PACS_DOMAINS
-        raise InputError(f'PACS has no domain "{test_domain}": use {", ".join(some)} or {last}')
+    one_of(test_domain, "test_domain", PACS_DOMAINS)
+    whole_number(side, "side", 1, MOST_PIXELS)
     if root is not None:
         images = image_folder(root, side=side, domains=PACS_DOMAINS, classes=PACS_CLASSES, progress=progress)
     elif side == 32:
@@ -203,9 +205,10 @@ def _folder(root: Any) -> Path:
         folder = Path(root).expanduser()
         if folder.is_dir():
             return folder
+        given = str(folder)
     except (TypeError, ValueError, OSError, RuntimeError):  # no path at all, or one that no file system takes
-        folder = root
-    raise InputError(f"{folder} is not a folder: images are expected as {_EXPECTED}")
+        given = shown(root)
+    raise InputError(f"{given} is not a folder: images are expected as {_EXPECTED}")
 
 
 def _listed(root: Path, limit: int | None) -> list[_Labelled]:

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.rows.arrays import Array, Integers
+from invariscope.rows.settings import whole_number
+
+MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -76,8 +79,8 @@ def deal(images: int, environments: int, n: int | None, n_test: int, rng: np.ran
     >>> dealt.environment.tolist(), dealt.part.tolist(), len(set(dealt.image.tolist()))
     ([0, 0, 0, 1, 1, 1], ['train', 'train', 'test', 'train', 'train', 'test'], 6)
     """
-    if (n is not None and n < 1) or n_test < 0:
-        raise InputError(f"n counts rows per environment, from 1 on, and n_test from 0 on: got {n} and {n_test}")
+    n = None if n is None else whole_number(n, "n", 1, MOST_ROWS)
+    whole_number(n_test, "n_test", 0, MOST_ROWS)
     most = images // environments - n_test
     if most < (n or 1):
         raise InputError(

@@ -18,6 +18,7 @@ from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import DebianMember, NpmMember, Url
 from invariscope.errors import InputError
 from invariscope.reading.dataset import Dataset
+from invariscope.rows.settings import one_of, whole_number
 
 _MNIST_HOME = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _FASHION_HOME = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -150,9 +151,7 @@ class GrayImages:
     def every(self, downsample: int) -> slice:
         """The rows and columns to keep: every ``downsample``-th, from the first on."""
         side = self.pixels.shape[1]
-        if not 1 <= downsample <= side:
-            raise InputError(f"downsample keeps one row and column in so many: give 1 to {side}, not {downsample}")
-        return slice(None, None, downsample)
+        return slice(None, None, whole_number(downsample, "downsample", 1, side))
 
 
 def gray_images(name: str) -> GrayImages:
@@ -165,16 +164,14 @@ def gray_images(name: str) -> GrayImages:
     >>> digits.pixels.shape, digits.ink, digits.digit[:5].tolist()
     ((1797, 8, 8), 16, [0, 1, 2, 3, 4])
     """
-    if name == "digits":
+    if one_of(name, "images", ("mnist", "fashion", "digits")) == "digits":
         from sklearn.datasets import load_digits  # takes a while to import
 
         digits: Any = load_digits()
         return GrayImages(digits.images.astype(np.uint8), 16, digits.target, "handwritten digits", "scikit-learn")
     if name == "mnist":
         return _from_files(MNIST_FILES, "handwritten digits")
-    if name == "fashion":
-        return _from_files(FASHION_FILES, "articles of clothing")
-    raise InputError(f'there are no images "{name}": use "mnist", "fashion" or "digits"')
+    return _from_files(FASHION_FILES, "articles of clothing")
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:

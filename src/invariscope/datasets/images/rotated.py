@@ -12,6 +12,7 @@ from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.images.images import Images, deal, pixel_names
 from invariscope.datasets.images.mnist import FASHION_FILES, digits_entry, gray_images, mnist_entry
 from invariscope.errors import InputError
+from invariscope.rows.settings import numbers, shown, whole_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -55,16 +56,18 @@ def rotated_mnist(
     >>> rotated_mnist((0, 90), images="digits", n=500).environments  # small images, nothing to download
     <Environments 1000 rows x 64 columns; 0: 500, 90: 500>
     """
-    degrees = np.unique(np.asarray(angles, dtype=np.float64))  # in order: criteria need not sort the rows then
-    if len(degrees) < max(len(angles), 1) or not np.isfinite(degrees).all():
-        raise InputError(f"angles needs one number of degrees per environment, all different: got {tuple(angles)}")
+    given = numbers(angles, "angles", (wanted := "one number of degrees per environment, all different"))
+    degrees = np.unique(given)  # in order: criteria need not sort the rows then
+    if len(degrees) < len(given):
+        raise InputError(f"angles is {shown(angles)}: give {wanted}")
     if np.all(degrees == np.round(degrees)):
         degrees = degrees.astype(np.int64)
     gray = gray_images(images)
     _, height, width = gray.pixels.shape
     keep = gray.every(downsample)
     pixels = np.arange(height * width).reshape(height, width)[keep, keep]
-    image, environment, part = deal(len(gray.pixels), len(degrees), n, n_test, np.random.default_rng(seed))
+    rng = np.random.default_rng(whole_number(seed, "seed"))
+    image, environment, part = deal(len(gray.pixels), len(degrees), n, n_test, rng)
 
     flat, level = gray.pixels.reshape(len(gray.pixels), -1), gray.levels()
     X = np.empty((len(image), pixels.size), np.float32)

@@ -20,7 +20,7 @@ from invariscope.datasets.synthetic.synthetic import (
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import whole_number
+from invariscope.rows.settings import POSITIVE, is_whole, numbers, one_of, shown, whole_number
 
 
 def bayesian_network(
@@ -71,11 +71,10 @@ def bayesian_network(
     >>> round(truth["causal_error"], 3), round(truth["noncausal_error"], 3), round(truth["V"], 2)
     (0.578, 0.578, -0.89)
     """
-    if not isinstance(weights, str) or weights not in ("identity", "random"):
-        raise InputError(f'weights "{weights}" is unknown: use "identity" or "random"')
+    one_of(weights, "weights", ("identity", "random"))
     whole_number(dim, "dim", 1, MOST_COLUMNS)
-    if component is not None and not 0 <= component < dim:
-        raise InputError(f"component is {component}: give a position from 0 to {dim - 1}, or None for all of y")
+    if component is not None and not (is_whole(component) and 0 <= component < dim):
+        raise InputError(f"component is {shown(component)}: give a position from 0 to {dim - 1}, or None for all of y")
     scales = different_scales(environments)
     design, (weights_rng,) = designed(scales, n, seed, n_test=n_test, further=1)
     if weights == "identity":
@@ -99,8 +98,8 @@ def bayesian_network(
     mixings = [np.repeat([e, 1.0, e], dim)[:, None] * system for e in scales]
     covariances = np.stack([mixing.T @ mixing for mixing in mixings])
     if component is not None:
-        shown = [*range(2 * dim), 2 * dim + component]
-        covariances = covariances[:, shown][:, :, shown]
+        kept = [*range(2 * dim), 2 * dim + component]
+        covariances = covariances[:, kept][:, :, kept]
     population = Population.of(covariances, rows=design.rows, targets=dim if component is None else 1)
     truth = linear_truth(population, population.selected(range(dim)), scales)
     head = to_target[:, components]
@@ -156,17 +155,17 @@ def two_domain_example(
     >>> two_domain_example(sigma=(1.0, 2.0)).truth["beta"].round(4).tolist()
     [0.7143, 0.2857]
     """
-    if np.shape(sigma) != (2,) or np.shape(spread) != (2,) or min(*sigma, *spread) <= 0:
-        raise InputError(f"two positive numbers are needed for sigma and for spread: got {sigma} and {spread}")
+    sigmas = numbers(sigma, "sigma", "two positive numbers", POSITIVE, count=2)
+    spreads = numbers(spread, "spread", "two positive numbers", POSITIVE, count=2)
     design, _ = designed((1, 2), n, seed)
 
     def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         normal, target_noise, effect_noise = stream.standard_normal((3, count))
-        cause = spread[position] * normal
+        cause = spreads[position] * normal
         y = cause + target_noise
-        return np.column_stack([cause, y + sigma[position] * effect_noise]), y
+        return np.column_stack([cause, y + sigmas[position] * effect_noise]), y
 
-    variances = np.square(np.asarray(sigma, dtype=np.float64))
+    variances = np.square(sigmas)
     pooled = float(np.average(variances, weights=design.rows))
     gap = abs(variances[0] - variances[1])
     return drawn(

@@ -11,6 +11,7 @@ from invariscope.datasets.synthetic.population import Population
 from invariscope.datasets.synthetic.synthetic import Synthetic
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Floats
+from invariscope.rows.settings import numbers, shown
 
 BETAS = tuple(k / 10 for k in range(11))
 
@@ -76,15 +77,15 @@ def ladder(data: Synthetic, betas: Sequence[float] = BETAS) -> Ladder:
     >>> steps.regret.mean(axis=1).round(3).tolist()
     [0.0, 0.07, 0.189]
     """
+    if not isinstance(data, Synthetic):
+        raise InputError(f"data is {shown(data)}: give data whose law is known, such as linear_sem()")
     if len(data.invariant) == len(data.columns):
         raise InputError(
             "every column of these data is invariant: a ladder needs some that are not, choose data with such columns"
         )
     if np.ndim(data.y) != 1 or np.asarray(data.y).dtype.kind != "f":
         raise InputError("a ladder needs one number per row as the target: for bayesian_network, pass component=0")
-    steps = np.asarray(betas, dtype=np.float64)
-    if steps.ndim != 1 or len(steps) == 0 or not np.all(np.isfinite(steps)):
-        raise InputError(f"betas must be a list of finite numbers: got {betas}")
+    steps = np.array(numbers(betas, "betas", "a list of finite numbers"))
     population: Population | None = data.truth.get("population")
     if population is not None:
         head, intercept = data.truth["erm"], data.truth["erm_intercept"]

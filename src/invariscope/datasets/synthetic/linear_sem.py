@@ -21,7 +21,7 @@ from invariscope.datasets.synthetic.synthetic import (
 )
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import real_number, whole_number
+from invariscope.rows.settings import is_whole, one_of, real_number, shown, whole_number
 
 SETTINGS = ("POU", "PEU", "FOU", "FEU")
 #: Training and test rows of the paper, by their total.
@@ -95,8 +95,7 @@ def linear_sem(
     >>> len(paper.train), len(paper.test)
     (800, 500)
     """
-    if setting not in SETTINGS:
-        raise InputError(f'setting "{setting}" is unknown: use one of {", ".join(SETTINGS)}')
+    one_of(setting, "setting", SETTINGS)
     weight_scale = _scale(hidden_scale, dim)
     scale = weight_scale if setting[0] == "P" else 0.0
     choices = [*_OPEN]
@@ -165,8 +164,10 @@ def linear_sem_b6(
 
 
 def _paper_rows(total: int, n_test: int | Sequence[int], environments: int) -> tuple[list[int], list[int]]:
-    if total not in PAPER_SIZES:
-        raise InputError(f"total is {total}: the paper uses 1300 and 1800 rows; for other sizes give n and n_test")
+    if not is_whole(total) or total not in PAPER_SIZES:
+        raise InputError(
+            f"total is {shown(total)}: the paper uses 1300 and 1800 rows; for other sizes give n and n_test"
+        )
     if n_test != 0:
         raise InputError("total and n_test are both given: total brings the paper's test rows, so leave n_test out")
     train, test = ([len(part) for part in np.array_split(np.arange(size), environments)] for size in PAPER_SIZES[total])

@@ -17,9 +17,8 @@ from invariscope.datasets.synthetic.synthetic import (
     different_scales,
     drawn,
 )
-from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import real_number
+from invariscope.rows.settings import one_of, real_number, switch
 
 T_VARIANCE = 3.0  # of Student's t with 3 degrees of freedom, at scale 1
 
@@ -73,14 +72,13 @@ def nonlinear_sem(
     >>> data.truth["head"].tolist()
     [0.0, 1.0]
     """
-    if setting not in SETTINGS:
-        raise InputError(f'setting "{setting}" is unknown: use one of {", ".join(SETTINGS)}')
+    one_of(setting, "setting", SETTINGS)
     scales = different_scales(environments)
     design, (weights_rng,) = designed(scales, n, seed, n_test=n_test, further=1)
     scale = real_number(hidden_scale, "hidden_scale") if setting[0] == "P" else 0.0
     to_cause, to_target, to_effect = weights = scale * weights_rng.standard_normal(3) + 0.0  # no −0
     noise = [(e, 1.0) if setting[1] == "O" else (1.0, e) for e in scales]
-    features = [0, 1, 2] if square else [0, 2]
+    features = [0, 1, 2] if switch(square, "square") else [0, 2]
 
     def sample(position: int, count: int, stream: Generator) -> tuple[Floats, Array]:
         e, (target_noise, effect_noise) = scales[position], noise[position]

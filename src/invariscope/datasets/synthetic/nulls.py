@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.datasets.entry import Entry
-from invariscope.datasets.synthetic.synthetic import MOST_COLUMNS, Design, Generator, Synthetic, designed, drawn
+from invariscope.datasets.synthetic.synthetic import (
+    MOST_COLUMNS,
+    MOST_ENVIRONMENTS,
+    Design,
+    Generator,
+    Synthetic,
+    designed,
+    drawn,
+)
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import whole_number
+from invariscope.rows.settings import POSITIVE, numbers, one_of, whole_number
 
 _SCORES_OF_TASK = {"regression": 1, "binary": 1, "classification": 1, "multiclass": 3}
 
@@ -32,7 +40,7 @@ def null_same_law(
     >>> data.X.shape, sorted(set(data.y.tolist()))
     ((150, 2), [0, 1])
     """
-    whole_number(d, "d", 1, MOST_COLUMNS)
+    _check(d, environments)
     design, (_, head_rng) = designed(range(environments), n, seed, further=2)
     means, roots = np.zeros((environments, d)), np.broadcast_to(np.eye(d), (environments, d, d))
     text = "The same law in every environment."
@@ -65,10 +73,11 @@ def null_shifted(
     """
     if noise is not None and task != "regression":
         raise InputError(f'noise cannot be set for task "{task}": only regression has a noise scale, leave noise out')
-    scales = np.geomspace(0.5, 2.0, environments) if noise is None else np.asarray(noise, dtype=np.float64)
-    if scales.shape != (environments,) or not np.all(scales > 0):
-        raise InputError(f"noise needs one positive number for each of the {environments} environments: got {noise}")
-    whole_number(d, "d", 1, MOST_COLUMNS)
+    _check(d, environments)
+    (shift,) = numbers(shift, "shift", "a finite number", count=1)
+    wanted = f"one positive number for each of the {environments} environments"
+    scales = np.geomspace(0.5, 2.0, environments)
+    scales = scales if noise is None else np.array(numbers(noise, "noise", wanted, POSITIVE, count=environments))
     design, (law_rng, head_rng) = designed(range(environments), n, seed, further=2)
     means = shift / np.sqrt(d) * law_rng.standard_normal((environments, d))
     axes = np.linalg.qr(law_rng.standard_normal((environments, d, d)))[0]
@@ -94,9 +103,7 @@ class LinearTarget:
     @classmethod
     def random(cls, task: str, d: int, rng: Generator) -> LinearTarget:
         """A head of length 1 whatever d: if Z ~ N(0, I), half of the variance is explained, and no class is rare."""
-        if not isinstance(task, str) or task not in _SCORES_OF_TASK:
-            raise InputError(f'task "{task}" is unknown: use "regression", "binary" or "multiclass"')
-        head = rng.standard_normal((_SCORES_OF_TASK[task], d))
+        head = rng.standard_normal((_SCORES_OF_TASK[one_of(task, "task", _SCORES_OF_TASK)], d))
         head /= np.linalg.norm(head, axis=1, keepdims=True)
         return cls(task, head, 0.5 * rng.standard_normal(len(head)))
 
@@ -121,6 +128,11 @@ class LinearTarget:
             "bias": float(self.bias[0]) if one else self.bias,
             "regret": 0.0,
         }
+
+
+def _check(d: int, environments: int) -> None:
+    whole_number(d, "d", 1, MOST_COLUMNS)
+    whole_number(environments, "environments", 1, MOST_ENVIRONMENTS)
 
 
 def _null(

@@ -14,7 +14,7 @@ from invariscope.datasets.synthetic.nulls import LinearTarget
 from invariscope.datasets.synthetic.synthetic import MOST_COLUMNS, Generator, Synthetic, designed, drawn
 from invariscope.errors import InputError
 from invariscope.rows.arrays import Array, Floats
-from invariscope.rows.settings import is_real, shown, whole_number
+from invariscope.rows.settings import is_real, one_of, shown, whole_number
 
 LABELS = ("A", "B")
 
@@ -57,8 +57,7 @@ def overlap_dial(
     >>> truth["effective_share"], truth["log_ratio"](np.array([[0.1, 0.5], [0.9, 0.5], [1.5, 0.5]]), "A", "B").tolist()
     (0.25, [inf, 0.0, -inf])
     """
-    if law not in ("uniform", "normal"):
-        raise InputError(f'law "{law}" is unknown: use "uniform" or "normal"')
+    one_of(law, "law", ("uniform", "normal"))
     if not is_real(overlap) or not 0 <= overlap <= 1:
         raise InputError(f"overlap is {shown(overlap)}: give a number from 0 (disjoint) to 1 (the same law)")
     if law == "normal" and overlap == 0:

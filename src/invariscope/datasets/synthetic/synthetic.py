@@ -13,7 +13,7 @@ from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.settings import is_real, is_whole, several, shown, whole_number
 
-MOST_ROWS, MOST_COLUMNS = 10**9, 10**6  # of which nobody has the memory
+MOST_ROWS, MOST_COLUMNS, MOST_ENVIRONMENTS = 10**9, 10**6, 10**5  # of which nobody has the memory
 
 Generator = np.random.Generator
 #: Features and target of so many rows of the environment at a position, drawn from its own stream.

@@ -18,6 +18,7 @@ from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN, Dataset
 from invariscope.reading.encoding import one_hot
 from invariscope.rows.arrays import Booleans, Integers
+from invariscope.rows.settings import one_of, whole_number
 
 
 def _file(name: str, sha256: str, size: int) -> DataFile:
@@ -75,17 +76,14 @@ def adult(rows: str = "paper", environments: str = "sex", seed: int = 0) -> Data
 
     >>> adult(environments="race")
     Traceback (most recent call last):
-    invariscope.errors.InputError: environments='race' is unknown: choose one of sex, ...
+    invariscope.errors.InputError: environments "race" is unknown: use "sex", ...
     """
-    if rows not in ("paper", "all"):
-        raise InputError(f"rows={rows!r} is unknown: choose paper or all")
-    if environments not in _ENVIRONMENTS:
-        raise InputError(f"environments={environments!r} is unknown: choose one of {', '.join(_ENVIRONMENTS)}")
-    engineered = environments == "correlation"
+    one_of(rows, "rows", ("paper", "all"))
+    engineered = one_of(environments, "environments", _ENVIRONMENTS) == "correlation"
     if engineered and rows == "all":
         raise InputError('environments="correlation" draws its own 10,000 rows: leave rows="all" away')
+    generator = np.random.default_rng(whole_number(seed, "seed"))
     table, part = _all_rows()
-    generator = np.random.default_rng(seed)
     man, high = (table["sex"] == "Male").to_numpy(), table[_TARGET].to_numpy()
     truth: Mapping[str, Any] = {}
     if engineered:

@@ -10,8 +10,8 @@ import pandas as pd
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.sources import Url, WheelMember
-from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN, Dataset
+from invariscope.rows.settings import one_of, several
 
 FILE = DataFile(
     "bike_sharing/hour.csv",
@@ -73,19 +73,17 @@ def bike_sharing(features: Sequence[str] = FEATURES) -> Dataset:
 
     >>> bike_sharing(features=("temp", "rain"))
     Traceback (most recent call last):
-    invariscope.errors.InputError: bike_sharing has no feature "rain": choose among dteday, season, yr, mnth, ...
+    invariscope.errors.InputError: feature "rain" is unknown: use "dteday", "season", "yr", "mnth", ...
     """
-    unknown = [name for name in features if name not in FEATURES]
-    if unknown:
-        raise InputError(f'bike_sharing has no feature "{unknown[0]}": choose among {", ".join(FEATURES)}')
+    chosen = [one_of(name, "feature", FEATURES) for name in several(features, "features", '"temp"')]
     located = locate(FILE)
     stored = pd.read_csv(located.path)
     table = _in_one_form(_from_hour_csv(stored) if located.source is None else _from_package(stored))
     return Dataset(
-        X=table[list(features)],
+        X=table[chosen],
         y=table["cnt"],
         env=table["season"].map(_SEASON_OF_CODE),
-        columns=tuple(features),
+        columns=tuple(chosen),
         description="Bikes rented per hour in Washington, D.C., 2011-2012; temperatures in °C, humidity in %, wind in "
         "km/h. The target is the number of rentals in an hour.",
         source="UCI Bike Sharing, " + ("hour.csv" if located.source is None else f"from {located.source.label}"),

@@ -8,8 +8,8 @@ import pandas as pd
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url
-from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN, Dataset
+from invariscope.rows.settings import one_of
 
 _HOME = "https://raw.githubusercontent.com/capybaralet/REx_code_release/master/finance_experiments/data"
 
@@ -58,10 +58,9 @@ def financial_indicators(target: str = "class") -> Dataset:
 
     >>> financial_indicators(target="price")
     Traceback (most recent call last):
-    invariscope.errors.InputError: target='price' is unknown: choose class or price variation
+    invariscope.errors.InputError: target "price" is unknown: use "class" or "price variation"
     """
-    if target not in ("class", _VARIATION):
-        raise InputError(f"target={target!r} is unknown: choose class or {_VARIATION}")
+    one_of(target, "target", ("class", _VARIATION))
     years = {
         # in the file of 2014 the target is the column "2015 PRICE VAR [%]"
         year: pd.read_csv(located.path, index_col=0).rename(columns={f"{year + 1} PRICE VAR [%]": _VARIATION})

@@ -10,9 +10,9 @@ import pandas as pd
 from invariscope.datasets.entry import Entry, Published
 from invariscope.datasets.fetch import DataFile, locate_all
 from invariscope.datasets.sources import Url
-from invariscope.errors import InputError
 from invariscope.reading.dataset import Dataset
 from invariscope.reading.missing_values import fill
+from invariscope.rows.settings import one_of, several
 
 _HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
 
@@ -71,11 +71,9 @@ def heart_disease(missing: str = "impute-median", drop: Sequence[str] = ()) -> D
 
     >>> heart_disease(drop=["weight"])
     Traceback (most recent call last):
-    invariscope.errors.InputError: heart_disease has no feature "weight": choose among age, sex, chest pain type, ...
+    invariscope.errors.InputError: feature "weight" is unknown: use "age", "sex", "chest pain type", ...
     """
-    unknown = [name for name in drop if name not in FEATURES]
-    if unknown:
-        raise InputError(f'heart_disease has no feature "{unknown[0]}": choose among {", ".join(FEATURES)}')
+    dropped = [one_of(name, "feature", FEATURES) for name in several(drop, "drop", '"age"')]
     tables = [
         pd.read_csv(located.path, header=None, names=[*FEATURES, _TARGET], na_values="?", dtype=np.float64)
         for located in locate_all([*FILES.values()])
@@ -84,7 +82,7 @@ def heart_disease(missing: str = "impute-median", drop: Sequence[str] = ()) -> D
     env = pd.Series(np.repeat(list(FILES), [len(rows) for rows in tables]), name="hospital")
     y = (table.pop(_TARGET) > 0).astype(np.int64)
     table[_NEVER_ZERO] = table[_NEVER_ZERO].replace(0.0, np.nan)
-    table = table[[name for name in FEATURES if name not in drop]]
+    table = table[[name for name in FEATURES if name not in dropped]]
     X, done = fill(table, missing, env=env)
     return Dataset(
         X=X.reset_index(drop=True),

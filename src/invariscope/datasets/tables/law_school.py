@@ -14,8 +14,8 @@ from invariscope.datasets.fetch import DataFile, locate
 from invariscope.datasets.sources import Url
 from invariscope.datasets.tables import engineered_environments
 from invariscope.datasets.tables.engineered_environments import TESTING, TRAINING
-from invariscope.errors import InputError
 from invariscope.reading.dataset import TEST, TRAIN, Dataset
+from invariscope.rows.settings import one_of, whole_number
 
 FILE = DataFile(
     "law_school/lawschool.csv",
@@ -61,13 +61,11 @@ def law_school(environments: str = "gender", seed: int = 0) -> Dataset:
 
     >>> law_school(environments="race")
     Traceback (most recent call last):
-    invariscope.errors.InputError: environments='race' is unknown: choose gender or correlation
+    invariscope.errors.InputError: environments "race" is unknown: use "gender" or "correlation"
     """
-    if environments not in ("gender", "correlation"):
-        raise InputError(f"environments={environments!r} is unknown: choose gender or correlation")
-    engineered = environments == "correlation"
+    engineered = one_of(environments, "environments", ("gender", "correlation")) == "correlation"
+    generator = np.random.default_rng(whole_number(seed, "seed"))
     table = pd.read_csv(locate(FILE).path).astype(np.float64)
-    generator = np.random.default_rng(seed)
     woman = (table["gender"] == 1).to_numpy()
     agrees = woman == (table[_TARGET] >= _HIGH).to_numpy()
     truth: Mapping[str, Any] = {}
