@@ -7,9 +7,13 @@ import math
 
 import numpy as np
 
+from invariscope import wording
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.settings import whole_number
+
+MANY_TIMES = 10  # the rows that whole weights are worth: who counts so many has hardly counted them one by one
+ALIKE = 1.1  # times the rows that broken weights are worth: nearer nobody need scale them
 
 
 def fold_of_rows(data: Environments, environment: int, rows: slice, folds: int) -> Integers:
@@ -88,3 +92,26 @@ def pvalue(observed: float, null: Floats) -> float:
         return math.nan
     slack = 1e-12 * abs(observed) if np.isfinite(observed) else 0.0
     return float((1 + np.count_nonzero(null >= observed - slack)) / (1 + len(null)))
+
+
+def notes_on_weights(weight: Floats | None) -> tuple[str, ...]:
+    """Said of weights that are hardly counts of rows: broken numbers, or very many rows, unlike what they are worth.
+
+    Worth is Kish's effective number of rows, (Σw)² / Σw²: to it, weights of a survey can be scaled.
+
+    >>> print(*notes_on_weights(np.array([120.5, 80.25, 99.0])))
+    Weights count as repeated rows: 3 rows count as 300. If they are survey or importance weights, intervals are too
+    narrow: multiply all by 0.00974, so that they count as the 2.92 rows they are worth.
+    """
+    if weight is None:
+        return ()
+    total, worth = float(weight.sum()), float(weight.sum() ** 2 / (weight**2).sum())
+    far = total > MANY_TIMES * worth if whole(weight) is not None else not 1 / ALIKE <= total / worth <= ALIKE
+    if not far:
+        return ()
+    off = "narrow" if total > worth else "wide"
+    return (
+        f"Weights count as repeated rows: {len(weight):,} rows count as {wording.number(total)}. If they are survey or "
+        f"importance weights, intervals are too {off}: multiply all by {worth / total:.3g}, so that they count as the "
+        f"{wording.number(worth)} rows they are worth.",
+    )
