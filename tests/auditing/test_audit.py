@@ -1004,5 +1004,5 @@ def test_weights_are_told() -> None:
     def notes(weight: Any) -> tuple[str, ...]:
         return iv.audit(None, X, X[:, 0] + rng.normal(size=90), env, weight=weight, criteria=[], n_boot=0).notes
 
-    assert notes(weight)[0] == "Rows count as often as their weights say: 90 stand for 225."
+    assert notes(weight)[0] == "Weights count as repeated rows: 90 rows count as 225."
     assert notes(np.ones(90)) == notes(None)

@@ -512,3 +512,20 @@ def test_groups_are_made_of_all_rows_and_named_to_be_left_out() -> None:
     assert whole.env.unique().tolist() == ["age 0–29", "age 30–59", "age 60–89"]
     assert part.env.tolist() == whole.env.tolist()[:60]
     assert part.X.x.tolist() == table.x.tolist()[:60]
+
+
+def test_categories_of_very_many_values_are_told_and_the_advice_helps() -> None:
+    rng = np.random.default_rng(0)
+    code = rng.permutation(np.arange(1500) % 895) + 1000
+    table = pd.DataFrame({"site": np.resize(["A", "B", "C"], 1500), "y": rng.normal(size=1500), "code": code})
+    said = "Encoded as categories as asked, one column for every value: code (895). If that is too many, leave out "
+    few = {"target": "y", "env": "site"}
+    for given in (table, table.assign(code=table.code.astype(str))):
+        [note] = iv.read(given.assign(x=1.0 * (code % 7)), categories=["code"], **few).notes
+        assert note == f'{said}categories="code", or pass drop="code" in its place.'
+        whole = iv.read(given.assign(x=1.0 * (code % 7)), **few)
+        assert whole.X.shape[1] == 2
+        assert not any(note.startswith("Encoded") for note in whole.notes)
+        assert iv.read(given.assign(x=1.0 * (code % 7)), drop=["code"], **few).columns == ("x",)
+    hundred = iv.read(table.assign(code=code % 100), categories=["code"], **few)
+    assert hundred.notes == ()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariscope.rows.resampling import folds_by_content, pvalue, ranks_by_content, whole
+import invariscope as iv
+from invariscope.rows.resampling import folds_by_content, notes_on_weights, pvalue, ranks_by_content, whole
 
 
 @settings(deadline=None)
@@ -78,3 +81,39 @@ def test_ranks_are_shared_by_equal_rows() -> None:
     ranks = ranks_by_content(X, np.array([0, 3, 13]))
     assert ranks[:3].tolist() == [0, 0, 0]
     assert sorted(ranks[3:]) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("weight", "off"),
+    [
+        (np.linspace(50.5, 150.5, 300), "narrow"),
+        (np.linspace(0.1, 2.9, 300), "narrow"),
+        (np.full(300, 0.5), "wide"),
+        (np.full(300, 1500), "narrow"),
+    ],
+)
+def test_weights_that_are_no_counts_are_told_and_the_advice_helps(weight: Any, off: str) -> None:
+    """Scaled as advised they need no note, and count as what they are worth."""
+    rng = np.random.default_rng(0)
+    X, env = rng.normal(size=(300, 2)), np.resize(["a", "b", "c"], 300)
+    y = X[:, 0] + rng.normal(size=300)
+
+    def told(given: Any) -> list[str]:
+        audit = iv.audit(None, X, y, env, weight=given, n_boot=0, criteria=["risk_variance"])
+        return [note for note in audit.notes if note.startswith("Weights count as repeated rows: 300 rows count as ")]
+
+    [note] = told(weight)
+    assert f"If they are survey or importance weights, intervals are too {off}: multiply all by " in note
+    factor = float(note.split("multiply all by ")[1].split(",")[0])
+    assert (factor * weight).sum() == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=0.01)
+    assert told(factor * weight) == []
+
+
+def test_counts_of_rows_are_told_without_advice() -> None:
+    assert notes_on_weights(None) == notes_on_weights(np.ones(40)) == ()
+    for weight, rows in (
+        (np.resize([1.0, 2.0, 3.0, 0.0], 40), "60.0"),
+        (np.full(40, 9.0), "360"),
+        (np.full(40, 1.04), "41.6"),
+    ):
+        assert notes_on_weights(weight) == (f"Weights count as repeated rows: 40 rows count as {rows}.",)

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 from invariscope.errors import InputError
+from invariscope.estimators import InvariantClassifier
 from invariscope.models.torch_networks import Halves, linear, mlp
 from invariscope.objectives import ERM, MMD, VREx
 from invariscope.training import Rows, Schedule, Settings, train, train_replicates
@@ -361,3 +363,37 @@ def test_notes_are_none_for_a_training_that_went_well(seed: int) -> None:
     for task in ("regression", "binary", "multiclass"):
         rows = made_rows(seed, task)
         assert train(built(seed, outputs=rows.outputs), rows, "vrex", settings=Settings(steps=200)).notes == ()
+
+
+@pytest.mark.parametrize(("times", "told"), [(1.04, False), (1.06, True)])
+def test_a_loss_above_that_of_a_constant_is_told_under_a_penalty(times: float, told: bool) -> None:
+    rows = made_rows(0)
+    start = Standing(weights={"w": torch.zeros(1)}, risk=2.0 * constant_risk(rows), spread=1.0, units=0, silent=0)
+    end = replace(start, weights={"w": torch.ones(1)}, risk=times * constant_risk(rows))
+
+    def notes(objective: Any, step: int = 60, rate: float = 1.0) -> tuple[str, ...]:
+        schedule = SimpleNamespace(full_from=0)
+        settings = SimpleNamespace(schedule=schedule, learning_rate=rate)
+        program = SimpleNamespace(objective=objective)
+        return notes_on(start, end, rows, SimpleNamespace(program=program, settings=settings, step=step))  # type: ignore[arg-type]
+
+    remedy = "Lower the learning rate (1 now), to 0.01 say and the penalty (100 now), to 1 say."
+    assert [note.endswith(remedy) for note in notes(VREx(100.0))] == [True] * told
+    assert [note.endswith(". Lower the penalty (0.5 now), to 0.05 say.") for note in notes(VREx(0.5), rate=0.001)] == [
+        True
+    ] * told
+    assert notes(VREx(100.0), step=10) == ()
+
+
+def test_a_penalty_that_cost_the_whole_model_is_told_and_the_advice_helps() -> None:
+    rng = np.random.default_rng(0)
+    X, env = rng.normal(size=(300, 3)), np.repeat(["a", "b", "c"], 100)
+    y = (X[:, 0] + 0.5 * rng.normal(size=300) > 0).astype(int)
+    model = InvariantClassifier(objective="vrex", penalty=1e9, learning_rate=5, steps=120, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="ended worse than a constant"):
+        [note] = model.fit(X, y, env=env).notes_
+    assert note.startswith("Training ended worse than a constant, which holds everywhere: the loss is ")
+    assert note.endswith("Lower the learning rate (5 now), to 0.01 say and the penalty (1e+09 now), to 1 say.")
+    calm = model.set_params(penalty=1.0, learning_rate=0.01, steps=1000).fit(X, y, env=env)
+    assert calm.notes_ == ()
+    assert calm.score(X, y) > 0.8

@@ -31,6 +31,7 @@ from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.digits import notes_on_lost_digits
 from invariscope.rows.environments import Environments, checked_weights, refuse_empty
 from invariscope.rows.not_tables import refuse_other_order
+from invariscope.rows.resampling import notes_on_weights
 from invariscope.rows.tables import matrix_of
 from invariscope.rows.targets import (
     Target,
@@ -77,7 +78,7 @@ def gather(
     )
     counted = None if representation.weight is None else representation.original(representation.weight)
     lost = notes_on_lost_digits(Z, [f'Column "{name}"' for name in columns], counted)
-    odd = (*representation.hand_over_notes(), *lost)
+    odd = (*representation.hand_over_notes(), *lost, *notes_on_weights(counted))
     asked, said = split_model, _said(split_model, X, Z, representation) if said is None else said
     given = representation
     representation, target, split_model = _targeted(given, asked, said, task)

@@ -189,6 +189,15 @@ def _features(
     if identifiers:
         counts = [f"{name} ({levels:,})" for name, levels in identifiers.items()]
         notes.append(f"Left out because they have too many different texts for categories: {some(counts)}.")
+    levels = {name: features[name].nunique() for name in codes if name in features}
+    many = [name for name, count in levels.items() if count > LEVEL_LIMIT]
+    if many:
+        counts = [f"{name} ({levels[name]:,})" for name in many]
+        otherwise = f"leave out {table.spell('categories', many)}, or pass {table.spell('drop', many)} in its place"
+        notes.append(
+            f"Encoded as categories as asked, one column for every value: {some(counts)}. If that is too many, "
+            f"{otherwise}."
+        )
     return features, [*notes, *unclear]
 
 

@@ -7,9 +7,13 @@ import math
 
 import numpy as np
 
+from invariscope import wording
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.settings import whole_number
+
+MANY_TIMES = 10  # the rows that whole weights are worth: who counts so many has hardly counted them one by one
+ALIKE = 1.1  # times the rows that broken weights are worth: nearer nobody need scale them
 
 
 def rows_of_folds(data: Environments, environment: int, rows: slice, folds: int) -> list[slice | Booleans]:
@@ -94,3 +98,27 @@ def pvalue(observed: float, null: Floats) -> float:
         return math.nan
     slack = 1e-12 * abs(observed) if np.isfinite(observed) else 0.0
     return float((1 + np.count_nonzero(null >= observed - slack)) / (1 + len(null)))
+
+
+def notes_on_weights(weight: Floats | None) -> tuple[str, ...]:
+    """How many rows weighted ones count as; and how to scale weights that are hardly counts of rows.
+
+    Those are broken numbers, or very many rows, unlike what they are worth. Worth is Kish's effective number of rows,
+    (Σw)² / Σw²: to it, weights of a survey can be scaled.
+
+    >>> print(*notes_on_weights(np.array([120.5, 80.25, 99.0])))
+    Weights count as repeated rows: 3 rows count as 300. If they are survey or importance weights, intervals are too
+    narrow: multiply all by 0.00974, so that they count as the 2.92 rows they are worth.
+    """
+    if weight is None or (weight == 1.0).all():
+        return ()
+    total, worth = float(weight.sum()), float(weight.sum() ** 2 / (weight**2).sum())
+    far = total > MANY_TIMES * worth if whole(weight) is not None else not 1 / ALIKE <= total / worth <= ALIKE
+    counted = f"Weights count as repeated rows: {len(weight):,} rows count as {wording.number(total)}."
+    if not far:
+        return (counted,)
+    off = "narrow" if total > worth else "wide"
+    return (
+        f"{counted} If they are survey or importance weights, intervals are too {off}: multiply all by "
+        f"{worth / total:.3g}, so that they count as the {wording.number(worth)} rows they are worth.",
+    )

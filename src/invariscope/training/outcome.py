@@ -20,6 +20,8 @@ from invariscope.wording import percent
 #: A loss of more than so many times that of the best constant is no model. Objectives trade loss for invariance, but a
 #: constant is invariant already: who is ten times worse than that has gained nothing for it.
 TIMES_WORSE = 10.0
+#: Times the loss of the best constant: a penalty that costs more has left nothing of a model.
+WORSE = 1.05
 #: Of the largest weight: if none moved further, nothing was learnt.
 STILL = 1e-6
 #: Of the loss at the start: a training that gained less, and is worse than a constant, had hardly begun.
@@ -126,6 +128,7 @@ def notes_on(start: Standing, end: Standing, rows: Rows, loop: Loop) -> tuple[st
             _stillness(start, end, rows, constant, loop)
             or _nothing_learnt(start, end, rows, constant, loop)
             or _collapse(end, rows, constant, loop)
+            or _worse(end, constant, loop)
         )
     return tuple(filter(None, notes))
 
@@ -240,11 +243,29 @@ def _collapse(end: Standing, rows: Rows, constant: float, loop: Loop) -> str:
         what = "The predictions collapsed: they hardly differ between rows, and a constant is as good"
     remedy = "use another activation or another seed"
     if pressed:
-        proposed = 1.0 if objective.weight > 1 else objective.weight / 10
+        proposed = _lower(objective.weight)
         remedy = (
             f"lower the penalty ({objective.weight:g} now), to {proposed:g} say, or let it grow slowly (wait, ramp)"
         )
     return f"{what}. If the columns do say something about the target, {remedy}."
+
+
+def _worse(end: Standing, constant: float, loop: Loop) -> str:
+    """A penalty, or steps too large for it, that cost more than all there was to learn."""
+    objective, rate = loop.program.objective, loop.settings.learning_rate
+    pressed = objective.penalises and objective.weight > 0
+    if loop.step < ENOUGH or not pressed or end.risk <= WORSE * constant:
+        return ""
+    remedies = [f"the learning rate ({rate:g} now), to {USUAL_RATE:g} say"] if rate > USUAL_RATE else []
+    remedies.append(f"the penalty ({objective.weight:g} now), to {_lower(objective.weight):g} say")
+    return (
+        f"Training ended worse than a constant, which holds everywhere: the loss is {end.risk:.4g}, where the best "
+        f"constant has {constant:.4g}. Lower {' and '.join(remedies)}."
+    )
+
+
+def _lower(penalty: float) -> float:
+    return 1.0 if penalty > 1 else penalty / 10
 
 
 def _columns(parts: Tensors) -> Tensor:
