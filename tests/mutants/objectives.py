@@ -199,4 +199,50 @@ MUTANTS = [
         seen="a setting that works is refused",
         tests=("objectives/test_wasserstein_matching.py::test_input_that_does_not_fit_is_named",),
     ),
+    Mutant(
+        name="worst_start_taken_for_the_best",
+        file="objectives/worst_points.py",
+        old="value.argmax(dim=0)[None, None]",
+        new="value.argmin(dim=0)[None, None]",
+        seen="a model trained against moves that hurt least",
+        tests=("objectives/test_worst_case.py::test_of_several_maxima_the_highest_is_taken",),
+    ),
+    Mutant(
+        name="group_dro_task_of_the_logits",
+        file="objectives/group_dro.py",
+        old="checked_task(task, logits, targets))",
+        new="checked_task(task, targets, logits))",
+        seen="classes are trained as numbers",
+        tests=("objectives/test_group_dro.py::test_whole_numbers_are_classes_as_they_are_in_other_penalties",),
+    ),
+    Mutant(
+        name="early_stopping_rewards_the_penalty",
+        file="objectives/objective.py",
+        old="return risk if adversary else risk + weight * self.penalty(batch, adversary)",
+        new="return risk if adversary else risk - weight * self.penalty(batch, adversary)",
+        seen="the model that is kept is the least invariant one",
+        tests=(
+            "objectives/test_all_objectives.py::test_held_out_rows_are_judged_by_the_whole_and_beside_an_adversary_by_the_risk",
+        ),
+    ),
+    Mutant(
+        name="early_stopping_by_the_adversary",
+        file="objectives/objective.py",
+        old="return risk if adversary else risk + weight",
+        new="return risk + weight",
+        seen="training stops when the adversary has learned something",
+        tests=(
+            "objectives/test_all_objectives.py::test_held_out_rows_are_judged_by_the_whole_and_beside_an_adversary_by_the_risk",
+        ),
+    ),
+    Mutant(
+        name="group_dro_judged_by_the_mean",
+        file="objectives/group_dro.py",
+        old="return batch.risks.max()",
+        new="return batch.risks.mean()",
+        seen="the model that is kept is good on average",
+        tests=(
+            "objectives/test_all_objectives.py::test_held_out_rows_are_judged_by_the_whole_and_beside_an_adversary_by_the_risk",
+        ),
+    ),
 ]
