@@ -245,4 +245,20 @@ MUTANTS = [
             "objectives/test_all_objectives.py::test_held_out_rows_are_judged_by_the_whole_and_beside_an_adversary_by_the_risk",
         ),
     ),
+    Mutant(
+        name="projections_shrink_features",
+        file="objectives/g2dm.py",
+        old="generator=generator) / kept**0.5",
+        new="generator=generator) / kept",
+        seen="discriminators that see hardly anything of the features",
+        tests=("objectives/test_g2dm.py::test_projections_keep_the_lengths_of_features_on_average",),
+    ),
+    Mutant(
+        name="bottleneck_takes_anything",
+        file="objectives/information_bottleneck.py",
+        old='    refuse_no_tensors("features", None if features == [] else features)\n',
+        new="",
+        seen="a traceback where features are missing",
+        tests=("objectives/test_own_loops.py::test_says_when_features_are_missing",),
+    ),
 ]

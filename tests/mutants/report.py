@@ -349,4 +349,12 @@ MUTANTS = [
         seen="the margin is named at another place than its line",
         tests=("report/charts/test_interval_bars.py::test_ticks_stand_above_their_places_and_the_margin_above_them",),
     ),
+    Mutant(
+        name="ticks_of_sixes",
+        file="report/charts/interval_bars.py",
+        old="for step in (1, 2, 5):",
+        new="for step in (1, 2, 6):",
+        seen="an axis in steps nobody counts in",
+        tests=("report/charts/test_interval_bars.py::test_ticks_are_ones_twos_and_fives",),
+    ),
 ]

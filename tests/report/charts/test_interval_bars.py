@@ -33,6 +33,14 @@ def test_what_has_no_bound_does_not_stretch_the_axis() -> None:
     assert axis_of(known, 0.02).high == pytest.approx(52.0)
 
 
+@pytest.mark.parametrize(
+    ("high", "expected"),
+    [(0.4, (0.0, 0.1, 0.2, 0.3, 0.4)), (0.8, (0.0, 0.2, 0.4, 0.6, 0.8)), (2.0, (0.0, 0.5, 1.0, 1.5, 2.0))],
+)
+def test_ticks_are_ones_twos_and_fives(high: float, expected: tuple[float, ...]) -> None:
+    assert ticks(0.0, high) == expected
+
+
 def test_ticks_are_few_and_inside(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for scale in 10.0 ** rng.uniform(-4, 4, 100):
