@@ -36,6 +36,18 @@ def test_bytes_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2.5 of 10.0 MB" in frame
 
 
+def test_bytes_of_nobody_knows_how_many_are_shown_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = last_frame(monkeypatch, ("downloading a.zip", 2_500_000, 0))
+    assert "2.5 MB" in frame
+    assert " of " not in frame
+
+
+@pytest.mark.parametrize(("arrived", "long"), [(2, 10), (8, 40)])
+def test_a_bar_is_as_long_as_what_has_arrived(arrived: int, long: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = last_frame(monkeypatch, ("downloading a.zip", arrived, 8))
+    assert frame.count("━") == long
+
+
 def test_what_a_terminal_would_obey_is_shown_as_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = last_frame(monkeypatch, ("downloading a\x1b]0;title\x07.zip", 5, 10))
     assert r"downloading a\x1b]0;title\x07.zip" in frame
@@ -49,6 +61,7 @@ def test_words_are_shown_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None
         say("reading a\x1b]0;title\x07.csv")
         terminal.file.flush()
     assert "\x1b]0;" not in screen.getvalue()
+    assert r"reading a\x1b]0;title\x07.csv" in screen.getvalue()
 
 
 def test_one_thing_is_shown_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_table_page_and_numbers(run: Run) -> None:
     assert "600 rows · 3 environments · 2 features · linear head, squared loss" in done.stdout
     assert "NOT INVARIANT   One head does not serve all 3 hospitals" in done.stdout
     assert "They disagree mostly about cholesterol." in done.stdout
-    assert re.search(r"\.\s*\n\nNumbers: numbers\.json\nPage: page\.html\n$", done.stdout)
+    assert re.search(r"\S *\n\nNumbers: numbers\.json\nPage: page\.html\n$", done.stdout)
     assert max(map(len, done.stdout.splitlines())) == 100
     page = Path("page.html").read_text(encoding="utf-8")
     assert "Bern &lt;b&gt;" in page
@@ -92,6 +92,7 @@ def test_no_files_unless_asked_for(run: Run) -> None:
     done = run("--features age")
     assert done.exit_code == 0
     assert "Page:" not in done.stdout
+    assert re.search(r"\S *\n\Z", done.stdout)  # and no blank line before files that are not there
     assert [path.name for path in Path().iterdir()] == ["h.csv"]
 
 

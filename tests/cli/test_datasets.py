@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from invariscope.cli import datasets as command
 from invariscope.cli import main
 from invariscope.datasets import fetch, sources
 from invariscope.datasets.catalogue import entries
+from invariscope.datasets.entry import Entry, Published
+from invariscope.reading.dataset import Dataset
 
 
 def datasets(*arguments: str) -> Result:
@@ -123,3 +127,65 @@ def test_describe_needs_neither_files_nor_network() -> None:
     made_up = datasets("describe", "linear_sem")
     assert made_up.exit_code == 0
     assert "Known truth" in made_up.stdout
+
+
+def test_fetch_all_asks_for_every_file_that_can_be_fetched_and_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_hand(files: list[fetch.DataFile]) -> list[fetch.Found]:
+        return [fetch.Found(Path(file.path)) for file in files]
+
+    monkeypatch.setattr(command, "locate_all", at_hand)
+    done = datasets("fetch", "--all")
+    wanted = [(name, file) for name, entry in entries().items() for file in entry.files]
+    assert done.stdout.splitlines() == [f"{name}: {file.path}" for name, file in wanted if file.sources]
+    assert {name for name, file in wanted if not file.sources} != set()
+
+
+def made_up(parts: list[str] | None) -> Dataset:
+    env = np.repeat([f"site {k:02}" for k in range(22)], [1500, *range(1, 22)])
+    part = None if parts is None else np.resize(parts, len(env))
+    return Dataset(
+        X=np.zeros((len(env), 1)), y=np.arange(len(env)) % 2, env=env, columns=("x",), description="rows", part=part
+    )
+
+
+def test_environments_are_listed_with_their_rows_and_the_last_of_many_are_counted() -> None:
+    titles, rows = command._environments(made_up(None))
+    assert titles == ("environment", "rows")
+    assert rows[0] == ("site 00", "1,500")
+    assert rows[19:] == [("site 19", "19"), ("... and 2 more", "")]
+    titles, rows = command._environments(made_up(["train", "test", "test"]))
+    assert titles == ("environment", "rows", "train", "test")
+    assert rows[0] == ("site 00", "1,500", "500", "1,000")
+    assert rows[-1] == ("... and 2 more", "", "", "")
+
+
+def test_what_was_published_stands_before_what_is_here() -> None:
+    def loaded(half: bool = False) -> Dataset:
+        return made_up(None).rows(np.arange(865)) if half else made_up(None)
+
+    numbers = (
+        Published("rows", 1731, "table 1"),
+        Published("rows", 866, "table 2", {"half": True}),
+        Published("share of 0", 0.52, "page 3"),
+    )
+    titles, rows = command._comparison(Entry(loaded, "table", "made up", published=numbers), made_up(None))
+    assert titles == ("", "published", "here", "", "where")
+    assert rows == [
+        ("rows", "1,731", "1,731", "", "table 1"),
+        ("rows (half=True)", "866", "865", "differs", "table 2"),
+        ("share of 0", "0.5200", "0.5003", "differs", "page 3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(1, "1 kB"), (18_400, "18 kB"), (99_999, "100 kB"), (100_000, "0.1 MB"), (5_971_000, "6.0 MB")]
+)
+def test_sizes_of_files(size: int, words: str) -> None:
+    assert command._size(size) == words
+
+
+def test_options_are_shown_with_their_defaults_but_for_long_ones() -> None:
+    def loaded(seed: int = 0, environments: str = "gender", values: tuple[int, ...] = tuple(range(50))) -> Dataset:
+        raise NotImplementedError
+
+    assert command._options(Entry(loaded, "table", "made up")) == "(seed=0, environments='gender', values=...)"

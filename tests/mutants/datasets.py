@@ -117,4 +117,12 @@ MUTANTS = [
         seen="a damaged file is read as data",
         tests=("datasets/test_fetch.py::test_damaged_file_in_the_users_folder_is_named_and_left_alone",),
     ),
+    Mutant(
+        name="drawing_told_of_rows_not_drawn",
+        file="datasets/tables/adult.py",
+        old='    if rows == "paper":\n        said',
+        new='    if rows != "paper":\n        said',
+        seen="a choice is told that was not made",
+        tests=("datasets/tables/test_adult.py::test_how_rows_were_drawn_is_said_where_they_were",),
+    ),
 ]

@@ -128,4 +128,28 @@ MUTANTS = [
         seen="20,000 of 1,500 epochs are done",
         tests=("test_progress.py::test_steps_are_counted_on_a_terminal",),
     ),
+    Mutant(
+        name="bytes_of_unknown_many_unsaid",
+        file="progress.py",
+        old='return f"{arrived / 1e6:.1f} MB" if arrived else ""',
+        new='return ""',
+        seen="a download that seems to stand still",
+        tests=("test_progress.py::test_bytes_of_nobody_knows_how_many_are_shown_alone",),
+    ),
+    Mutant(
+        name="words_are_not_shown",
+        file="progress.py",
+        old="yield lambda words: status.update(Text(printable(words)))",
+        new="yield lambda words: None",
+        seen="a terminal that says starting all the time",
+        tests=("test_progress.py::test_words_are_shown_as_they_may_be",),
+    ),
+    Mutant(
+        name="bars_stay_empty",
+        file="progress.py",
+        old="completed=arrived, total=total or None, size",
+        new="total=total or None, size",
+        seen="a bar that does not move",
+        tests=("test_progress.py::test_a_bar_is_as_long_as_what_has_arrived",),
+    ),
 ]

@@ -290,4 +290,12 @@ MUTANTS = [
         seen="the remedy, typed as it stands, names three columns",
         tests=("reading/test_options.py::test_names_with_commas_are_quoted_as_soon_as_there_are_two",),
     ),
+    Mutant(
+        name="one_number_makes_a_column_of_numbers",
+        file="reading/written_values.py",
+        old="MOSTLY * max(counts.sum(), 1)",
+        new="MOSTLY * min(counts.sum(), 1)",
+        seen="names with one number among them are told to be grouped by size",
+        tests=("reading/test_text_columns.py::test_a_column_is_one_of_numbers_where_nearly_all_texts_are",),
+    ),
 ]

@@ -115,6 +115,24 @@ def test_the_whole_is_risk_plus_weight_times_penalty(name: str, task: str, seed:
 
 
 @every_task
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) - {"worst_case"}))  # which its base judges: a test of its own
+def test_held_out_rows_are_judged_by_the_whole_and_beside_an_adversary_by_the_risk(
+    name: str, task: str, seed: int
+) -> None:
+    objective, batch, adversary = REGISTRY[name](), batch_of(name, task, seed), adversary_of(name, task, seed)
+    expected, found = (
+        parts(objective, batch, seed),
+        objective.judgement(batch, 3.0, memory_of(objective, batch), adversary),
+    )
+    if name == "group_dro":
+        assert float(found) == max(float(risk) for risk in batch.risks)
+    elif adversary:
+        assert float(found) == float(expected["risk"])
+    else:
+        torch.testing.assert_close(found, expected["risk"] + 3.0 * expected["penalty"])
+
+
+@every_task
 @every_objective
 def test_takes_single_precision_too(name: str, task: str, seed: int) -> None:
     batch = batch_of(name, task, seed)

@@ -167,7 +167,9 @@ def test_log_densities_are_those_of_the_density_ratio(seed: int) -> None:
 
 
 def test_features_that_have_collapsed_have_the_same_density_everywhere() -> None:
-    for part in log_densities_of([np.ones((30, 2)), np.ones((40, 2))]):
+    found = log_densities_of([np.ones((30, 2)), np.ones((40, 2))])
+    assert [part.shape for part in found] == [(30, 2), (40, 2)]
+    for part in found:
         np.testing.assert_allclose(part[:, 0] - part[:, 1], 0.0, atol=1e-6)
 
 

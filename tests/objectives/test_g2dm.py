@@ -106,6 +106,12 @@ def test_discriminators_learn_by_the_same_descent_and_projections_stay(seed: int
     assert risk(adversary) < 0.8 * risk(start)
 
 
+def test_projections_keep_the_lengths_of_features_on_average(seed: int) -> None:
+    start = G2DM(projection=0.25).adversary(400, 3, 1, torch.Generator().manual_seed(seed))
+    assert start["projection"].shape == (3, 100, 400)
+    assert float((start["projection"] ** 2).mean()) == pytest.approx(1 / 100, rel=0.05)
+
+
 def test_risk_of_discriminators_that_guess_is_log_two() -> None:
     guess = discriminator_risk([torch.zeros(2, 1), torch.ones(3, 1)], lambda z: torch.zeros(len(z), 2))
     assert float(guess) == pytest.approx(math.log(2), rel=1e-6)

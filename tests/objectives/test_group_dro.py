@@ -57,6 +57,15 @@ def test_shares_pass_no_gradient(seed: int) -> None:
         torch.testing.assert_close(found, expected)
 
 
+def test_whole_numbers_are_classes_as_they_are_in_other_penalties() -> None:
+    logits, codes = [torch.tensor([[2.0]]), torch.tensor([[0.0]])], [torch.tensor([1]), torch.tensor([0])]
+    first, second = math.log1p(math.exp(-2)), math.log(2)  # cross entropies, not squares of 1 and 0
+    loss, shares = group_dro_risk(logits, codes, rate=1.0)
+    odds = math.exp(second - first)
+    assert shares.tolist() == pytest.approx([1 / (1 + odds), odds / (1 + odds)], rel=1e-6)
+    assert float(loss) == pytest.approx((first + odds * second) / (1 + odds), rel=1e-6)
+
+
 def test_huge_risks_leave_finite_shares() -> None:
     logits = [torch.tensor([[300.0]]), torch.tensor([[1.0]])]
     _, shares = group_dro_risk(logits, [torch.zeros(1)] * 2, rate=1.0)

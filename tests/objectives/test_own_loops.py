@@ -70,7 +70,7 @@ def test_says_what_is_wrong_with_tensors(name: str, seed: int) -> None:
         function([logits[0], logits[1][:0]], [targets[0], targets[1][:0]], features)
 
 
-@pytest.mark.parametrize("name", ["mmd_penalty", "coral_penalty"])
+@pytest.mark.parametrize("name", ["mmd_penalty", "coral_penalty", "bottleneck_penalty"])
 def test_says_when_features_are_missing(name: str, seed: int) -> None:
     logits, targets, _ = batches(seed, "regression")
     with pytest.raises(InputError, match="features must be a list"):

@@ -68,6 +68,22 @@ def test_cross_entropy_of_one_row_between_two_answers() -> None:
     assert found.item() == pytest.approx(np.log(1 + np.e), abs=1e-9)
 
 
+@pytest.mark.parametrize("radius", [0.5, 1.0])
+def test_of_several_maxima_the_highest_is_taken(radius: float) -> None:
+    """Right by a score of 8: staying costs nothing, so a share ρ²/4 of the mass goes to the opposite answer, 2 away."""
+    found = worst_case_penalty(
+        None,
+        [torch.tensor([1])],
+        [doubles([1.0])],
+        head=linear([[-4], [4]]),
+        task="multiclass",
+        radius=radius,
+        iterations=60,
+        bisections=40,
+    )
+    assert found.item() == pytest.approx(radius**2 / 4 * 8 + np.log1p(np.exp(-8)), abs=1e-5)
+
+
 def test_two_classes_with_one_score_are_two_with_two() -> None:
     """Scores (0, 2z) differ as (−z, z) do."""
     one = worst_case_penalty(

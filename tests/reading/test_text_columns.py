@@ -8,6 +8,7 @@ import pytest
 
 from invariscope.errors import InputError
 from invariscope.reading.text_columns import TextRemarks, cleaned, without
+from invariscope.reading.written_values import mostly_numbers
 from invariscope.rows.spelling import SHELL, typed_in
 
 
@@ -129,3 +130,8 @@ def test_blanks_are_taken_off_and_signs_of_missing_values_are_told() -> None:
         "Blanks around the texts are taken off: dose.",
         'Taken as a level of its own, not as missing: dose (1 × "?").',
     )
+
+
+@pytest.mark.parametrize(("texts", "expected"), [(["1", "x", "y"], False), (["1", "2,5", "3"], True), ([], False)])
+def test_a_column_is_one_of_numbers_where_nearly_all_texts_are(texts: list[str], expected: bool) -> None:
+    assert mostly_numbers(pd.Series(texts, dtype=object)) is expected

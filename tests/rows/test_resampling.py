@@ -93,7 +93,7 @@ def test_ranks_are_shared_by_equal_rows() -> None:
     ],
 )
 def test_weights_that_are_no_counts_are_told_and_the_advice_helps(weight: Any, off: str) -> None:
-    """Scaled as advised they need no note, and count as what they are worth."""
+    """Scaled as advised they count as what they are worth, and nothing more is advised."""
     rng = np.random.default_rng(0)
     X, env = rng.normal(size=(300, 2)), np.resize(["a", "b", "c"], 300)
     y = X[:, 0] + rng.normal(size=300)
@@ -106,7 +106,7 @@ def test_weights_that_are_no_counts_are_told_and_the_advice_helps(weight: Any, o
     assert f"If they are survey or importance weights, intervals are too {off}: multiply all by " in note
     factor = float(note.split("multiply all by ")[1].split(",")[0])
     assert (factor * weight).sum() == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=0.01)
-    assert told(factor * weight) == []
+    assert not any("multiply" in note for note in told(factor * weight))
 
 
 def test_counts_of_rows_are_told_without_advice() -> None:

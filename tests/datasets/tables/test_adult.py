@@ -16,6 +16,7 @@ import pytest
 import invariscope as iv
 from invariscope.datasets import fetch
 from invariscope.datasets.catalogue import compare
+from invariscope.datasets.tables import adult as adult_module
 from invariscope.datasets.tables.adult import ENTRY, adult
 from invariscope.errors import InputError
 
@@ -166,3 +167,9 @@ def test_regret_sees_what_was_engineered(raw: tuple[Rows, Rows]) -> None:
 def test_unknown_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         adult(**options)
+
+
+def test_how_rows_were_drawn_is_said_where_they_were() -> None:
+    drawn, whole = (" ".join(adult_module._choices(rows, "sex", 106)) for rows in ("paper", "all"))
+    assert "here at random without replacement" in drawn
+    assert "at random" not in whole

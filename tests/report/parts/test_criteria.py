@@ -38,7 +38,9 @@ def test_criteria_as_text(audit: iv.Audit) -> None:
 
 
 def test_every_criterion_of_every_audit_is_told(any_audit: iv.Audit) -> None:
-    for row in criteria(any_audit):
+    rows = criteria(any_audit)
+    assert [row.name for row in rows] == list(any_audit.results)
+    for row in rows:
         assert row.title == CRITERIA[row.name].title
         assert row.tells
         assert row.detail
