@@ -295,7 +295,7 @@ def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_fits")
 def test_a_head_of_too_many_weights_is_not_fitted(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    Z, y = rng.normal(size=(5000, 768)), np.tile(np.arange(10), 500)
+    Z, y = rng.normal(size=(5000, 768)), np.tile([*"abcdefghij"], 500)
     material, subject = gather(None, Z, y, np.repeat(["a", "b"], 2500))
     fitted = {"predictions", "probabilities", "scores", "head", "baseline", "own_heads"}
     assert missing(material) == {*fitted, "network", "trained_head"}

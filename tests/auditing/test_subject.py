@@ -320,7 +320,7 @@ def test_values_of_the_target_may_be_labels() -> None:
         "The predictions are values of the target (0, 1, 2) and are read as numbers. If they are labels of classes, "
         "pass one column of probabilities per class.",
     )
-    assert audited(P_NUMBER, codes).notes == ()
+    assert audited(codes + 0.1 * P_NUMBER, codes).notes == ()
     assert audited(P_THREE, codes).data.task == "multiclass"
 
 

@@ -193,7 +193,7 @@ def _features(
     many = [name for name, count in levels.items() if count > LEVEL_LIMIT]
     if many:
         counts = [f"{name} ({levels[name]:,})" for name in many]
-        otherwise = f"leave out {table.spell('categories', many)}, or pass {table.spell('drop', many)} in its place"
+        otherwise = f"leave out {spelt('categories', many)}, or pass {spelt('drop', many)} in its place"
         notes.append(
             f"Encoded as categories as asked, one column for every value: {some(counts)}. If that is too many, "
             f"{otherwise}."
