@@ -71,7 +71,7 @@ def test_what_does_not_fit_is_refused_with_counts(values: Any, settings: dict[st
     ("values", "message"),
     [
         (np.zeros((2, 2, 2)), r"baseline: give one column, or one per class, not shape \(2, 2, 2\)"),
-        ([1.0, np.inf, np.nan], "baseline: 2 missing or infinite values; predict those rows too"),
+        ([1.0, np.inf, np.nan], "baseline: 2 rows have missing or infinite values; predict those rows too"),
         (["yes", "no"], r'^baseline hold text \("yes"\): give numbers, or for classes probabilities, as predict_proba'),
         (np.ma.masked_equal([1.0, 2.0, 3.0], 2.0), "^baseline: 1 values are masked; fill them, or drop those rows"),
         (3.0, r"baseline: give one column, or one per class, not shape \(\)"),

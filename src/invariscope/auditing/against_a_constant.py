@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from invariscope.criteria.material import Have, Missing, Predictions
 from invariscope.criteria.predictions.risks import loss_name, row_losses
@@ -72,6 +71,8 @@ def _better_in_another_order(values: Floats, rows: Environments, target: Target,
     counts = np.bincount(codes, weight, minlength=len(target.classes))
     lost = -np.log(np.maximum(values[there], 1e-12))
     by_class = np.stack([np.bincount(codes, weight * column, minlength=len(counts)) for column in lost.T])
+    from scipy.optimize import linear_sum_assignment  # here: keeps `import invariscope` light
+
     columns, classes = linear_sum_assignment(by_class)
     shares = counts[counts > 0] / counts.sum()
     constant = -float(shares @ np.log(shares))

@@ -107,7 +107,7 @@ def test_gaps_are_refused_or_the_choice_is(raw: Raw) -> None:
         heart_disease(missing="refuse")
     with pytest.raises(InputError, match="choose one of refuse, drop-rows"):
         heart_disease(missing="guess")
-    with pytest.raises(InputError, match='no feature "weight": choose among age, sex'):
+    with pytest.raises(InputError, match='feature "weight" is unknown: use "age", "sex"'):
         heart_disease(drop=["age", "weight"])
 
 
