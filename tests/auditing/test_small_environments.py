@@ -73,6 +73,7 @@ def test_who_is_outnumbered() -> None:
     assert outnumbered("abcde", np.array([300.0, 29.0, 31.0, 310.0, 320.0])) == ("b",)
     assert outnumbered("abcde", np.array([300.0, 29.0, 9.0, 310.0, 320.0])) == ("b", "c")
     assert outnumbered("abc", np.array([300.0, 6.0, 5.0])) == ()
+    assert outnumbered("ab", np.array([300.0, 6.0])) == ()
 
 
 def test_many_of_them_are_counted() -> None:
