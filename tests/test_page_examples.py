@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -138,3 +139,20 @@ def test_examples_run(page: Path, seed: int, tmp_path: Path, monkeypatch: pytest
         if "loss = risk" in text:
             names |= own_loop(Network(9))
         exec(compile(text, f"{page.name}, example {place + 1}", "exec"), names)
+
+
+@pytest.mark.slow
+def test_the_verdict_in_the_readme_is_the_one_that_is_printed(
+    data_file: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("INVARISCOPE_DATA", str(data_file("bike_sharing/hour.csv").parents[1]))
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    exec(compile(examples(ROOT / "README.md")[0], "README.md, example 1", "exec"), {})
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("NOT INVARIANT.")
+    assert printed in " ".join(readme.split())
+    assert (tmp_path / "audit.html").exists()
