@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from invariscope.criteria.material import Have, Missing, Predictions
 from invariscope.criteria.predictions.risks import loss_name, row_losses
 from invariscope.errors import InputError
+from invariscope.heads.fit import loss_of_constant
+from invariscope.heads.losses import loss_of
 from invariscope.models.outputs import are_hard
 from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.environments import Environments
@@ -66,13 +70,13 @@ def _question(values: Floats, rows: Environments, target: Target, there: Boolean
 
 def _better_in_another_order(values: Floats, rows: Environments, target: Target, there: Booleans) -> bool:
     """Whether probabilities under other classes would lose clearly less than a constant there."""
+    from scipy.optimize import linear_sum_assignment  # here: keeps `import invariscope` light
+
     codes = target.values[there].astype(np.intp)
     weight = np.ones(len(codes)) if rows.weight is None else rows.weight[there]
     counts = np.bincount(codes, weight, minlength=len(target.classes))
     lost = -np.log(np.maximum(values[there], 1e-12))
     by_class = np.stack([np.bincount(codes, weight * column, minlength=len(counts)) for column in lost.T])
-    from scipy.optimize import linear_sum_assignment  # here: keeps `import invariscope` light
-
     columns, classes = linear_sum_assignment(by_class)
     shares = counts[counts > 0] / counts.sum()
     constant = -float(shares @ np.log(shares))
@@ -92,17 +96,14 @@ def _as_judged(values: Floats, target: Target) -> Floats:
 
 
 def _constant(rows: Environments, target: Target) -> Floats:
-    """The loss (E,) of every environment's best constant: the variance, or the entropy of the classes."""
-    if target.task == "regression":
-        centred = target.values - np.repeat(_means(rows, target.values), rows.sizes)
-        return _means(rows, centred**2)
-    shares = np.stack([_means(rows, target.values == code) for code in range(len(target.classes))])
-    return np.asarray(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=0))
+    """The loss (E,) of every environment's best constant."""
+    sums = [loss_of_constant(rows, target, slice(a, b)) for a, b in pairwise(rows.offsets)]
+    return np.asarray(loss_of(target).reported * np.array(sums) / rows.rows)
 
 
-def _means(rows: Environments, values: Floats | Booleans) -> Floats:
+def _means(rows: Environments, values: Floats) -> Floats:
     """Of one value per row, the mean of every environment."""
-    counted = values.astype(np.float64) if rows.weight is None else rows.weight * values
+    counted = values if rows.weight is None else rows.weight * values
     return np.asarray(np.add.reduceat(counted, rows.offsets[:-1]) / rows.rows)
 
 

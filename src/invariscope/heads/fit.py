@@ -54,6 +54,17 @@ def least_loss(data: Environments, target: Target) -> Floats:
     return NO_ERROR * np.add.reduceat(counted, data.offsets[:-1]) / data.rows
 
 
+def loss_of_constant(data: Environments, target: Target, rows: slice) -> float:
+    """Summed loss of the best constant prediction for these rows: their mean, or the shares of their classes."""
+    y, weight = target.values[rows], None if data.weight is None else data.weight[rows]
+    if target.task == "regression":
+        centred = y - np.average(y, weights=weight)
+        return 0.5 * float(centred @ centred if weight is None else weight @ centred**2)
+    counts = np.bincount(y.astype(np.intp), weight)
+    counts = counts[counts > 0]  # a class may be elsewhere only
+    return float(-counts @ np.log(counts / counts.sum()))
+
+
 def evaluate(data: Environments, target: Target, theta: Floats) -> Heads:
     """Loss, gradient and Hessian of every environment at its row of ``theta``, in one pass.
 

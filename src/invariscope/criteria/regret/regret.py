@@ -14,7 +14,7 @@ from invariscope.criteria.registry import criterion
 from invariscope.criteria.regret.inference import MISSED, Draws, draw_excess, invert, score_test
 from invariscope.criteria.regret.shared_head import SharedHead, fit_for_test, fit_shared_head
 from invariscope.errors import InputError
-from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss
+from invariscope.heads.fit import cross_losses, fit_shared, held_out_loss, loss_of_constant
 from invariscope.heads.losses import loss_of
 from invariscope.heads.wide import rank_of
 from invariscope.results import Estimate, RegretResult
@@ -225,16 +225,7 @@ def _explained(data: Environments, target: Target, fit: SharedHead, folds: int) 
 def _constant_loss(data: Environments, target: Target, *, pooled: bool) -> float:
     """Summed loss of the best constant prediction, one for all environments or one for each."""
     ends = data.offsets[[0, -1]] if pooled else data.offsets
-    return sum(_loss_of_constant(data, target, slice(a, b)) for a, b in pairwise(ends))
-
-
-def _loss_of_constant(data: Environments, target: Target, rows: slice) -> float:
-    y, weight = target.values[rows], None if data.weight is None else data.weight[rows]
-    if target.task == "regression":
-        centred = y - np.average(y, weights=weight)
-        return 0.5 * float(centred @ centred if weight is None else weight @ centred**2)
-    counts = np.bincount(y.astype(np.intp), weight)
-    return float(-counts @ np.log(counts / counts.sum()))
+    return sum(loss_of_constant(data, target, slice(a, b)) for a, b in pairwise(ends))
 
 
 def _pairs(data: Environments, target: Target, fit: SharedHead) -> Floats:
