@@ -24,6 +24,7 @@ ROOMS = (
     "criteria/dric",
     "criteria/worst_case",
     "criteria/predictions",
+    "criteria/comparators",
     "objectives",
     "training",
     "estimators",

@@ -1,0 +1,33 @@
+"""What every comparator returns: how different environments look, by how much chance alone would, and pair by pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from invariscope.results import Estimate, Label, Result
+from invariscope.rows.arrays import Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparatorResult(Result):
+    """A test of whether environments are alike in ``compared``: "z", "(z, y)" or "predictions" and the like.
+
+    ``null`` holds the statistic for environments dealt at random, ``pvalue`` the share of them at least as large.
+    ``pairs[a, b]`` is the statistic of ``labels[a]`` and ``labels[b]`` alone (0 on the diagonal; empty for statistics
+    that have no pairs), ``pair_pvalues`` allow for having looked at all pairs. ``per_environment`` compares each with
+    all others together. ``estimator`` says how it was computed: "exact", or what took over where rows are too many.
+    """
+
+    interval: tuple[float, float] = (math.nan, math.nan)
+    pvalue: float = math.nan
+    null: Floats = field(repr=False, default_factory=lambda: np.empty(0))
+    labels: tuple[Label, ...]
+    pairs: Floats = field(repr=False, default_factory=lambda: np.empty((0, 0)))
+    pair_pvalues: Floats = field(repr=False, default_factory=lambda: np.empty((0, 0)))
+    per_environment: Mapping[Label, Estimate] = field(default_factory=dict)
+    compared: str
+    estimator: str = "exact"

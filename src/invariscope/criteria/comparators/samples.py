@@ -1,0 +1,63 @@
+"""The columns in which environments are compared: the representation, or the representation and the target together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from invariscope.errors import InputError
+from invariscope.rows.arrays import Floats
+from invariscope.rows.environments import Environments
+from invariscope.rows.targets import target_of
+
+ON = ("auto", "z", "zy")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows to compare, environment after environment, and in how many columns.
+
+    ``z`` (n, d) are the representation's columns, ``y`` (n, k) those of the target: one of numbers, one for every
+    class, or none (k = 0). ``weight`` counts rows (``None``: every row once).
+    """
+
+    data: Environments
+    z: Floats
+    y: Floats
+    weight: Floats | None
+
+    @property
+    def compared(self) -> str:
+        return "(z, y)" if self.y.shape[1] else "z"
+
+
+def sample_of(
+    Z: Any, y: Any = None, env: Any = None, weight: Any = None, *, on: str = "auto", task: str = "auto"
+) -> Sample:
+    """Rows as every comparator takes them: ``on="z"`` compares the law of z, ``"zy"`` that of z and y together.
+
+    "auto" takes the target in where there is one. Columns are in units of their spread over all rows, so that the
+    user's units do not matter; constant ones are 0.
+    """
+    if on not in ON:
+        raise InputError(f'on is "{on}": use "z" for the representation alone, "zy" for it and the target, or "auto"')
+    data = Environments.of(Z, y, env, weight)
+    data.refuse_out_of_range()
+    if on == "zy" and data.y is None:
+        raise InputError('on="zy" compares the target as well, and there is none: pass y, or on="z"')
+    columns = np.empty((len(data.X), 0))
+    if on != "z" and data.y is not None:
+        target = target_of(data, task)
+        columns = target.values.reshape(len(data.X), -1)
+        if target.task != "regression":
+            columns = (columns == np.arange(len(target.classes))).astype(np.float64)
+    return Sample(data, _in_spreads(data.X, data.weight), _in_spreads(columns, data.weight), data.weight)
+
+
+def _in_spreads(columns: Any, weight: Floats | None) -> Floats:
+    values = np.asarray(columns, dtype=np.float64)
+    values = values - np.average(values, axis=0, weights=weight)
+    spread = np.sqrt(np.average(values**2, axis=0, weights=weight))
+    return np.asarray(values / np.where(spread > 0, spread, 1.0))
