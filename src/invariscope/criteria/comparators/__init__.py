@@ -1,1 +1,1 @@
-"""What others compare environments by: two-sample and independence tests, classifiers of the environment, information."""
+"""What others compare environments by: two-sample and independence tests, classifiers of the environment."""
