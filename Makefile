@@ -1,6 +1,7 @@
 # make demo       audit a real data set and write a page            (base dependencies only)
 # make test       every test and every doctest                      (development dependencies)
 # make test-fast  all but simulations and slow tests                 (development dependencies)
+# make calibration  simulations that take minutes each            (development dependencies)
 # make check      format, lint, types, import rule, exported names  (development dependencies)
 # make mutants    makes known mistakes, sees that tests notice each  (development dependencies)
 # make bench      the benchmarks                                    (development dependencies)
@@ -18,10 +19,10 @@ SEED ?= 0
 PYTEST_ARGS ?=
 MUTANTS_ARGS ?=
 # tests start many Python processes: what they compile is written down even where the shell says otherwise
-test test-fast check: export PYTHONDONTWRITEBYTECODE =
+test test-fast calibration check: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check mutants bench
+.PHONY: help demo test test-fast calibration check mutants bench
 .NOTPARALLEL:
 
 help:
@@ -51,6 +52,9 @@ test: $(VENV)/.dev
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not statistical and not slow' --seed=$(SEED) $(PYTEST_ARGS)
+
+calibration: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --calibration --durations=15 --seed=$(SEED) $(PYTEST_ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -26,6 +26,7 @@ DATA_VARIABLE = "INVARISCOPE_DATA"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="seed of every random test (default 0)")
+    parser.addoption("--calibration", action="store_true", help="only the simulations that take minutes each")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,6 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     folder = data_folder()
     return [f"seed: {config.getoption('--seed')}", f"data: {folder}{'' if folder.is_dir() else ' (absent)'}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Simulations that take minutes run by themselves, with ``--calibration``, and not beside the other tests."""
+    wanted = bool(config.getoption("--calibration"))
+    others = [item for item in items if (item.get_closest_marker("calibration") is not None) != wanted]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if (item.get_closest_marker("calibration") is not None) == wanted]
 
 
 def data_folder() -> Path:
