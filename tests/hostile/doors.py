@@ -345,6 +345,8 @@ DOORS: dict[str, Door] = {
     ),
     "bayesian_network, component": Door(iv.datasets.bayesian_network, {"n": 20}, {"component": "place"}),
     "linear_sem, total": Door(iv.datasets.linear_sem, {}, {"total": "total"}),
+    "linear_sem, law": Door(iv.datasets.linear_sem, {"n": 20}, {"law": "setting"}),
+    "nonlinear_sem, law": Door(iv.datasets.nonlinear_sem, {"n": 20, "n_test": 0}, {"law": "setting"}),
     "nonlinear_sem, square": Door(iv.datasets.nonlinear_sem, {"n": 20, "n_test": 0}, {"square": "switch"}),
     "ladder": Door(
         lambda betas: iv.datasets.ladder(iv.datasets.linear_sem(n=20), betas).predictions,

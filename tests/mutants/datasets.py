@@ -46,6 +46,32 @@ MUTANTS = [
         tests=("datasets/synthetic/test_linear_sem.py::test_hidden_paths_only_in_the_partially_observed_settings",),
     ),
     Mutant(
+        name="printed_law_keeps_the_effects",
+        file="datasets/synthetic/linear_sem.py",
+        old='(0.0, float(setting[0] == "P"))',
+        new="(0.0, 1.0)",
+        seen="ERM is said to be invariant in the printed F settings and is not",
+        tests=(
+            "datasets/synthetic/test_linear_sem.py::test_as_printed_the_effects_are_noise_and_least_squares_is_invariant",
+        ),
+    ),
+    Mutant(
+        name="printed_hidden_weights_are_small",
+        file="datasets/synthetic/linear_sem.py",
+        old='_scale(1.0 if law == "printed" and hidden_scale is None else hidden_scale, dim)',
+        new="_scale(hidden_scale, dim)",
+        seen="hidden weights of the printed law are not N(0, 1)",
+        tests=("datasets/synthetic/test_linear_sem.py::test_printed_weights_are_standard_normal_and_the_same_draws",),
+    ),
+    Mutant(
+        name="printed_law_of_the_rows_only",
+        file="datasets/synthetic/nonlinear_sem.py",
+        old="effect = target_to_effect * target + np.array(",
+        new="effect = target + np.array(",
+        seen="the truth is that of another law than the rows",
+        tests=("datasets/synthetic/test_nonlinear_sem.py::test_moments_are_those_of_the_equations",),
+    ),
+    Mutant(
         name="two_domains_unweighted",
         file="datasets/synthetic/bayesian_network.py",
         old="pooled = float(np.average(variances, weights=design.rows))",

@@ -25,9 +25,13 @@ def linear_rows(
     to_causes: Floats,
     to_target: Floats,
     to_effects: Floats,
+    effect_of_target: Floats,
     rng: np.random.Generator,
 ) -> Floats:
-    """(rows, 2·dim + 1): X1, X2, Y of section 4.1 (``to_effects`` = 0) or appendix B.6 of paper 000."""
+    """(rows, 2·dim + 1): X1, X2, Y of section 4.1 (``to_effects`` = 0) or appendix B.6 of paper 000.
+
+    ``effect_of_target`` is W_{Y→2}, one number per effect.
+    """
     dim = len(to_target)
     table = np.zeros((rows, 2 * dim + 1))
     for i in range(rows):
@@ -42,7 +46,7 @@ def linear_rows(
         for j in range(dim):
             y += causes[j] + to_target[j] * hidden[j]
         for j in range(dim):
-            effect = y + rng.normal(0.0, effect_noise)
+            effect = effect_of_target[j] * y + rng.normal(0.0, effect_noise)
             for k in range(dim):
                 effect += to_effects[j, k] * hidden[k]
             table[i, dim + j] = effect
@@ -57,15 +61,21 @@ def student_t3(rng: np.random.Generator) -> float:
 
 
 def nonlinear_rows(
-    rows: int, e: float, target_noise: float, effect_noise: float, hidden_weights: Floats, rng: np.random.Generator
+    rows: int,
+    e: float,
+    target_noise: float,
+    effect_noise: float,
+    hidden_weights: Floats,
+    effect_of_target: float,
+    rng: np.random.Generator,
 ) -> Floats:
-    """(rows, 3): x1, x2, Y of appendix B.1.3 of paper 000."""
+    """(rows, 3): x1, x2, Y of appendix B.1.3 of paper 000; ``effect_of_target`` is W_{Y→2}."""
     table = np.zeros((rows, 3))
     for i in range(rows):
         hidden = rng.normal(0.0, e)
         x1 = hidden_weights[0] * hidden + rng.normal(0.0, e)
         y = x1 * x1 + hidden_weights[1] * hidden + target_noise * student_t3(rng)
-        x2 = y + hidden_weights[2] * hidden + effect_noise * student_t3(rng)
+        x2 = effect_of_target * y + hidden_weights[2] * hidden + effect_noise * student_t3(rng)
         table[i] = x1, x2, y
     return table
 
@@ -100,7 +110,13 @@ def covariance_of(variables: list[Terms], variance: Callable[[Any], float]) -> F
 
 
 def linear_covariance(
-    e: float, target_noise: float, effect_noise: float, to_causes: Floats, to_target: Floats, to_effects: Floats
+    e: float,
+    target_noise: float,
+    effect_noise: float,
+    to_causes: Floats,
+    to_target: Floats,
+    to_effects: Floats,
+    effect_of_target: Floats,
 ) -> Floats:
     """Covariance of (X1, X2, Y), by writing every variable as a sum of independent sources."""
     dim = len(to_target)
@@ -108,7 +124,9 @@ def linear_covariance(
     causes = [plus((1.0, {("cause", j): 1.0}), *((to_causes[j, k], hidden[k]) for k in range(dim))) for j in range(dim)]
     y = plus((1.0, {("target", 0): 1.0}), *((1.0, c) for c in causes), *zip(to_target, hidden, strict=True))
     effects = [
-        plus((1.0, {("effect", j): 1.0}), (1.0, y), *((to_effects[j, k], hidden[k]) for k in range(dim)))
+        plus(
+            (1.0, {("effect", j): 1.0}), (effect_of_target[j], y), *((to_effects[j, k], hidden[k]) for k in range(dim))
+        )
         for j in range(dim)
     ]
     sizes = {"hidden": e, "cause": e, "target": target_noise, "effect": effect_noise}
@@ -125,7 +143,7 @@ def network_covariance(e: float, to_target: Floats, to_effects: Floats) -> Float
 
 
 def nonlinear_moments(
-    e: float, target_noise: float, effect_noise: float, hidden_weights: Floats
+    e: float, target_noise: float, effect_noise: float, hidden_weights: Floats, effect_of_target: float
 ) -> tuple[Floats, Floats]:
     """Mean and covariance of (x1, x1², x2, Y): quadrature over H and the noise of x1, exact for polynomials.
 
@@ -138,11 +156,12 @@ def nonlinear_moments(
         for own, own_share in zip(e * nodes, weights, strict=True):
             x1 = hidden_weights[0] * hidden + own
             y = x1**2 + hidden_weights[1] * hidden
-            values = np.array([x1, x1**2, y + hidden_weights[2] * hidden, y])
+            values = np.array([x1, x1**2, effect_of_target * y + hidden_weights[2] * hidden, y])
             mean += hidden_share * own_share * values
             second += hidden_share * own_share * np.outer(values, values)
     covariance = second - np.outer(mean, mean)
-    covariance[2:, 2:] += 3.0 * target_noise**2
+    reach = np.array([effect_of_target, 1.0])
+    covariance[2:, 2:] += 3.0 * target_noise**2 * np.outer(reach, reach)
     covariance[2, 2] += 3.0 * effect_noise**2
     return mean, covariance
 
@@ -161,18 +180,21 @@ def influence_index(covariances: list[Floats], rows: list[int]) -> float:
 
 
 def regret_of_prediction(coefficients: Floats, covariances: list[Floats], means: list[Floats]) -> list[float]:
-    """R_e(shared) / R_e(own) − 1 of a line a + b f on f = coefficientsᵀ x, from its normal equations."""
+    """R_e(shared) / R_e(own) − 1 of a line a + b f on f = coefficientsᵀ x, from its normal equations.
+
+    An f that is constant explains nothing: what is shared is the level, with b = 0.
+    """
     parts = []
     for covariance, mean in zip(covariances, means, strict=True):
         variance = coefficients @ covariance[:-1, :-1] @ coefficients
         cross = coefficients @ covariance[:-1, -1]
         parts.append((variance, cross, covariance[-1, -1], coefficients @ mean[:-1], mean[-1]))
-    own = [total - cross**2 / variance for variance, cross, total, _, _ in parts]
+    own = [total - (cross**2 / variance if variance > 1e-20 * total else 0.0) for variance, cross, total, _, _ in parts]
     normal, right = np.zeros((2, 2)), np.zeros(2)
     for (variance, cross, _, f, y), risk in zip(parts, own, strict=True):
         normal += np.array([[1.0, f], [f, variance + f**2]]) / risk
         right += np.array([y, cross + f * y]) / risk
-    a, b = np.linalg.solve(normal, right)
+    a, b = np.linalg.lstsq(normal, right, rcond=1e-15)[0]
     return [
         (total - 2 * b * cross + b**2 * variance + (y - a - b * f) ** 2) / risk - 1
         for (variance, cross, total, f, y), risk in zip(parts, own, strict=True)

@@ -29,11 +29,12 @@ Floats = NDArray[np.float64]
 MANY = 70_000  # rows per environment, where there are three
 FIVE = 42_000  # and where there are five
 BAND = 5.5  # standard errors: exceeded by chance about once in 25 million comparisons
-LINEAR = (*SETTINGS, "B.6")
+LINEAR = (*SETTINGS, "PEU printed", "B.6")
 
 
 def linear(setting: str, n: int | tuple[int, ...], seed: int) -> Synthetic:
-    return linear_sem_b6(n=n, seed=seed) if setting == "B.6" else linear_sem(setting, n=n, seed=seed)
+    name, _, law = setting.partition(" ")
+    return linear_sem_b6(n=n, seed=seed) if name == "B.6" else linear_sem(name, n=n, law=law or "effects", seed=seed)
 
 
 def least_squares(X: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -68,9 +69,10 @@ def assert_same_law(rows: Floats, reference: Floats, seed: int) -> None:
 @pytest.mark.parametrize("setting", LINEAR)
 def test_linear_rows_follow_the_equations(setting: str, seed: int) -> None:
     data, rng = linear(setting, MANY, seed), np.random.default_rng([seed, 1])
-    weights = [data.truth[name] for name in ("hidden_to_causes", "hidden_to_target", "hidden_to_effects")]
+    names = ("hidden_to_causes", "hidden_to_target", "hidden_to_effects", "target_to_effects")
+    weights = [data.truth[name] for name in names]
     for e, (X, y) in by_environment(data).items():
-        noise = (e, 1.0) if setting in ("POU", "FOU") else (1.0, e)
+        noise = (e, 1.0) if setting[:3] in ("POU", "FOU") else (1.0, e)
         reference = structural.linear_rows(2_000, e, *noise, *weights, rng)
         assert_same_law(np.column_stack([X, y]), reference, seed)
         rows = np.column_stack([X, y])
@@ -158,11 +160,12 @@ def noise_of(setting: str, e: float) -> tuple[float, float]:
     return (e, 1.0) if setting[1] == "O" else (1.0, e)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_nonlinear_rows_follow_the_equations(setting: str, seed: int) -> None:
-    data, rng = nonlinear_sem(setting, n=MANY, n_test=0, seed=seed), np.random.default_rng([seed, 2])
+@pytest.mark.parametrize(("setting", "law"), [*((setting, "effects") for setting in SETTINGS), ("PEU", "printed")])
+def test_nonlinear_rows_follow_the_equations(setting: str, law: str, seed: int) -> None:
+    data, rng = nonlinear_sem(setting, n=MANY, n_test=0, law=law, seed=seed), np.random.default_rng([seed, 2])
     for e, (X, y) in by_environment(data).items():
-        reference = structural.nonlinear_rows(5_000, e, *noise_of(setting, e), data.truth["hidden_weights"], rng)
+        weights = data.truth["hidden_weights"], data.truth["target_to_effect"]
+        reference = structural.nonlinear_rows(5_000, e, *noise_of(setting, e), *weights, rng)
         rows = np.column_stack([X, y])
         assert_same_law(rows, reference, seed)
         # what is left of Y and of x2 shows noise and hidden paths without the square, which hides them when e is large

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 
 from invariscope.datasets.entry import facts
-from invariscope.datasets.synthetic.linear_sem import SETTINGS
+from invariscope.datasets.synthetic.linear_sem import LAWS, SETTINGS
 from invariscope.datasets.synthetic.nonlinear_sem import ENTRY, nonlinear_sem
 from invariscope.errors import InputError
 from tests.reference import structural
@@ -16,23 +18,26 @@ def noise_of(setting: str, e: float) -> tuple[float, float]:
     return (e, 1.0) if setting[1] == "O" else (1.0, e)
 
 
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("square", [False, True])
-def test_moments_are_those_of_the_equations(setting, square, seed):
-    data = nonlinear_sem(setting, n=10, seed=seed, square=square)
+def test_moments_are_those_of_the_equations(setting, law, square, seed):
+    data = nonlinear_sem(setting, n=10, law=law, seed=seed, square=square)
     kept = [0, 1, 2, 3] if square else [0, 2, 3]
+    weights = data.truth["hidden_weights"], data.truth["target_to_effect"]
     for e in (0.1, 1.0, 10.0):
-        mean, covariance = structural.nonlinear_moments(e, *noise_of(setting, e), data.truth["hidden_weights"])
+        mean, covariance = structural.nonlinear_moments(e, *noise_of(setting, e), *weights)
         np.testing.assert_allclose(data.truth["mean"][e], mean[kept], rtol=1e-10, atol=1e-12)
         scale = np.abs(covariance).max()
         np.testing.assert_allclose(data.truth["covariance"][e], covariance[np.ix_(kept, kept)], atol=1e-11 * scale)
 
 
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("square", [False, True])
-def test_truths_follow_from_the_moments(setting, square, seed):
+def test_truths_follow_from_the_moments(setting, law, square, seed):
     rows = (10, 20, 30)
-    data = nonlinear_sem(setting, n=rows, seed=seed, square=square)
+    data = nonlinear_sem(setting, n=rows, law=law, seed=seed, square=square)
     means, covariances = list(data.truth["mean"].values()), list(data.truth["covariance"].values())
     shares = np.array(rows) / 60
     middle = shares @ means
@@ -85,6 +90,37 @@ def test_columns_sizes_and_the_same_rows(seed):
     assert any("3σ²" in choice for choice in plain.choices)
 
 
+@pytest.mark.parametrize("setting", ["FOU", "FEU"])
+def test_as_printed_the_effect_is_noise_and_with_the_square_least_squares_is_invariant(setting):
+    data = nonlinear_sem(setting, n=10, law="printed", square=True)
+    np.testing.assert_allclose(data.truth["erm"], [0.0, 1.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(list(data.truth["erm_regret"].values()), 0.0, atol=1e-9)
+    for e, covariance in data.truth["covariance"].items():
+        np.testing.assert_allclose(covariance[2], [0.0, 0.0, 3.0 * noise_of(setting, e)[1] ** 2, 0.0], atol=1e-12)
+    assert any("as section 4.1 prints it" in choice for choice in data.choices)
+
+
+def test_printed_effects_are_standard_normal_and_the_rest_are_the_same_rows(seed):
+    printed = [nonlinear_sem("POU", n=2, n_test=0, law="printed", seed=seed + k) for k in range(200)]
+    values = np.array([data.truth["target_to_effect"] for data in printed])
+    assert abs(values.mean()) < 4.5 / np.sqrt(200)
+    assert abs(values.var() - 1.0) < 4.5 * np.sqrt(2.0 / 200)
+    effects = nonlinear_sem("POU", n=2, n_test=0, seed=seed)
+    assert effects.truth["target_to_effect"] == 1.0
+    np.testing.assert_array_equal(printed[0].X[:, 0], effects.X[:, 0])
+    np.testing.assert_array_equal(printed[0].y, effects.y)
+    np.testing.assert_allclose(printed[0].X[:, 1] - effects.X[:, 1], (values[0] - 1.0) * effects.y, rtol=1e-9)
+
+
+def test_the_law_with_effects_has_the_rows_it_always_had():
+    """Integers of the rows: rounding of a product may differ between machines, these digits do not."""
+    digest = hashlib.sha256()
+    for setting in SETTINGS:
+        data = nonlinear_sem(setting, n=50, n_test=0, seed=3)
+        digest.update(np.round(1e4 * np.column_stack([data.X, data.y])).astype(np.int64).tobytes())
+    assert digest.hexdigest()[:16] == "5286ddcdd9bc3710"
+
+
 def test_hidden_weights(seed):
     assert not np.any(nonlinear_sem("FOU", n=5, seed=seed, hidden_scale=3.0).truth["hidden_weights"])
     one, two = (nonlinear_sem("POU", n=5, seed=seed, hidden_scale=s).truth["hidden_weights"] for s in (1.0, 2.0))
@@ -100,6 +136,7 @@ def test_entry_agrees_with_what_is_published():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"law": "code"}, '"effects" or "printed"'),
         ({"setting": "F"}, '"POU", "PEU", "FOU" or "FEU"'),
         ({"environments": (-1.0, 1.0)}, "different positive"),
         ({"n": (1, 2)}, "each of 3 environments"),
