@@ -42,6 +42,7 @@ CONTRACT = {
     "dric",
     "influence_index",
     "irm_penalty",
+    "multi_environment_calibration",
     "read",
     "regret",
     "risk_variance",

@@ -20,6 +20,7 @@ from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.predictions.calibration_variance import calibration_variance
 from invariscope.criteria.predictions.irm_penalty import irm_penalty
+from invariscope.criteria.predictions.multi_environment_calibration import multi_environment_calibration
 from invariscope.criteria.predictions.risk_variance import risk_variance
 from invariscope.criteria.predictions.worst_environment_risk import worst_environment_risk
 from invariscope.criteria.regret.regret import regret
@@ -59,6 +60,7 @@ __all__ = [
     "dric",
     "influence_index",
     "irm_penalty",
+    "multi_environment_calibration",
     "read",
     "regret",
     "risk_variance",

@@ -343,6 +343,17 @@ class EnvironmentResult(Result):
     unit: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class CalibrationResult(EnvironmentResult):
+    """Calibration in all environments at once; see :func:`invariscope.multi_environment_calibration`.
+
+    ``null`` are the values with labels drawn from the stated probabilities, ``pvalue`` is the value's place among them.
+    """
+
+    pvalue: float
+    null: NDArray[np.float64] = field(repr=False)
+
+
 def plain(value: Any) -> Any:
     """Turn results into what JSON can hold."""
     if isinstance(value, np.ndarray):

@@ -215,6 +215,13 @@ DOORS: dict[str, Door] = {
         {"predictions": "probabilities", "y": "classes", "env": "environments", "weight": "weight", "bins": "bins"},
         slow=True,
     ),
+    "calibration_variance, words": Door(iv.calibration_variance, LIKELY, {"binning": "setting", "unit": "setting"}),
+    "multi_environment_calibration": Door(
+        iv.multi_environment_calibration,
+        {**LIKELY, "n_boot": 99},
+        {"predictions": "probabilities", "y": "classes", "env": "environments", "weight": "weight", "seed": "seed"},
+        slow=True,
+    ),
     "irm_penalty": Door(iv.irm_penalty, PREDICTED, {**P_KINDS, "form": "form"}),
     "Environments": Door(_grouped, ROWS, {**A_KINDS, "env_name": "name", "target_name": "name"}),
     "Environments of classes": Door(_grouped, IN_CLASSES, {"y": "classes"}),

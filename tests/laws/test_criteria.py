@@ -180,6 +180,11 @@ def _on_predictions(name: str) -> Callable[..., Any]:
     return call
 
 
+def _multi_environment_calibration(rows: Rows, seed: int = 0) -> Any:
+    function = CRITERIA["multi_environment_calibration"].function
+    return function(rows.predictions, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
+
+
 def _mixed_columns(rows: Rows) -> Rows:
     mix = np.array([[1.0, 0.4, -0.3], [-0.5, 2.0, 0.2], [0.1, -0.6, 0.7]])
     return replace(rows, Z=rows.Z @ mix + [5.0, -40.0, 0.5])
@@ -343,6 +348,18 @@ ENTRIES: dict[str, Entry] = {
     ),
     "calibration_variance": Entry(
         call=_on_predictions("calibration_variance"), tasks=("binary", "multiclass"), **ENVIRONMENT_FIELDS
+    ),
+    "multi_environment_calibration": Entry(
+        call=_multi_environment_calibration,
+        tasks=("binary", "multiclass"),
+        exact=("value", "per_environment.value"),
+        simulated=("interval", "per_environment.interval", "pvalue"),
+        draws=("null",),
+        words=("unit",),  # notes quote numbers, which rounding may change
+        labelled=("worst",),
+        axes={"per_environment.value": (0,), "per_environment.interval": (0,)},
+        seeded=True,
+        steady_draws=False,  # labels are drawn row by row
     ),
     "irm_penalty": Entry(
         call=_on_predictions("irm_penalty"),

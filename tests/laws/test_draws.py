@@ -49,6 +49,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "risk_variance": lambda **given: iv.risk_variance(P, HITS, ENV, **given),
     "worst_environment_risk": lambda **given: iv.worst_environment_risk(P, HITS, ENV, **given),
     "calibration_variance": lambda **given: iv.calibration_variance(P, HITS, ENV, **given),
+    "multi_environment_calibration": lambda **given: iv.multi_environment_calibration(P, HITS, ENV, **given),
     "irm_penalty": lambda **given: iv.irm_penalty(P, HITS, ENV, **given),
 }
 #: What noise says, by the last part of the field's name. All other fields are point estimates and words.

@@ -25,7 +25,7 @@ DRAWS = {"n_boot", "seed"}
 #: Words, truth values, rows and models.
 NO_NUMBERS = {
     *("task", "loss", "weight", "form", "head", "penalty", "exact", "solver", "baseline", "ratio", "representation"),
-    *("y", "progress", "predictions", "relative", "classes"),
+    *("y", "progress", "predictions", "relative", "classes", "binning", "unit"),
 }
 #: (function, setting) → calls with a value of it, one for each way it takes through the code
 NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
@@ -35,6 +35,9 @@ NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
     ("density_ratio", "svd"): (lambda v: iv.density_ratio(Z, ENV, svd=v),),
     ("dric", "svd"): (lambda v: iv.dric(Z[:, 0], Z, ENV, baseline=Z[:, 1], svd=v, n_boot=0),),
     ("calibration_variance", "bins"): (lambda v: iv.calibration_variance(P, HITS, ENV, bins=v),),
+    ("multi_environment_calibration", "width"): (
+        lambda v: iv.multi_environment_calibration(P, HITS, ENV, width=v, n_boot=99),
+    ),
     ("influence_index", "damping"): (
         lambda v: iv.influence_index(Z, Y, ENV, damping=v, n_boot=9),
         lambda v: iv.influence_index(Z, HITS, ENV, damping=v, n_boot=9),

@@ -132,6 +132,16 @@ def _calibration(given: Kind, X: np.ndarray) -> str:
     return "classification"
 
 
+def _multi_environment_calibration(given: Kind, X: np.ndarray) -> str:
+    """So is this one."""
+    if given.kind == "regression":
+        with pytest.raises(iv.InputError, match="this target holds numbers"):
+            iv.multi_environment_calibration(predictions(given), given.y, ENV, n_boot=0)
+        return "regression"
+    iv.multi_environment_calibration(predictions(given), given.y, ENV, n_boot=0)
+    return "classification"
+
+
 def _in_inputs(given: Kind, X: np.ndarray) -> str:
     model = iv.split(network(given.outputs), classes=given.classes if given.outputs > 1 else None)
     return of_losses(iv.worst_case_in_inputs(model, X, given.y, rows=40, n_boot=0).of)
@@ -147,6 +157,7 @@ CALLS: dict[str, Callable[[Kind, np.ndarray], str]] = {
     ),
     "irm_penalty": lambda given, X: of_unit(iv.irm_penalty(predictions(given), given.y, ENV).unit),
     "calibration_variance": _calibration,
+    "multi_environment_calibration": _multi_environment_calibration,
     "worst_case": lambda given, X: of_losses(
         iv.worst_case(linear_head(given.outputs), X[SOME], given.y[SOME], ENV[SOME], n_boot=0, radii=[0.1]).of
     ),

@@ -63,6 +63,33 @@ def calibration_errors(
     return out
 
 
+def adaptive_calibration_errors(
+    confidence: Sequence[float], hits: Sequence[float], env: Sequence, bins: int
+) -> dict[Hashable, float]:
+    """ECE over bins of equal numbers of rows: each row stands where the middle of those of its probability stands."""
+    out = {}
+    for label in sorted(set(env)):
+        rows = [(p, h) for p, h, e in zip(confidence, hits, env, strict=True) if e == label]
+        inside: dict[int, list[tuple[float, float]]] = {}
+        for p, h in rows:
+            below, alike = sum(q < p for q, _ in rows), sum(q == p for q, _ in rows)
+            inside.setdefault(int(bins * (2 * below + alike) // (2 * len(rows))), []).append((p, h))
+        out[label] = sum(abs(sum(p - h for p, h in part)) for part in inside.values()) / len(rows)
+    return out
+
+
+def kernel_calibration_errors(
+    confidence: Sequence[float], hits: Sequence[float], env: Sequence, width: float
+) -> dict[Hashable, float]:
+    """MMCE by environment: pair by pair, a row with itself included."""
+    out = {}
+    for label in sorted(set(env)):
+        rows = [(p, h) for p, h, e in zip(confidence, hits, env, strict=True) if e == label]
+        total = sum((h - p) * (g - q) * math.exp(-abs(p - q) / width) for p, h in rows for q, g in rows)
+        out[label] = math.sqrt(max(total, 0.0)) / len(rows)
+    return out
+
+
 def calibrated_error(confidence: Sequence[float], rows: Sequence[int]) -> float:
     """Expected ECE of a calibrated model with ``rows[b]`` rows at probability ``confidence[b]``: sum over outcomes."""
     expected = 0.0

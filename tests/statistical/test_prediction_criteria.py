@@ -12,6 +12,7 @@ import pytest
 from invariscope.criteria.predictions.calibration_variance import _Cells, _error_interval, calibration_variance
 from invariscope.criteria.predictions.environment_means import quadratic_interval
 from invariscope.criteria.predictions.irm_penalty import irm_penalty
+from invariscope.criteria.predictions.multi_environment_calibration import multi_environment_calibration
 from invariscope.criteria.predictions.risk_variance import risk_variance
 from invariscope.criteria.predictions.worst_environment_risk import worst_environment_risk
 
@@ -211,3 +212,42 @@ def test_floor_is_what_calibrated_models_show(seed):
     cells = _Cells(rows * full, rows * full / rows.sum(), confidence * full, hits)
     errors = cells.calibration_error()
     assert abs(errors.mean() - cells.calibrated_error()[0]) < 4 * errors.std() / np.sqrt(runs)
+
+
+# --- calibration in all environments --------------------------------------------------------------------------------
+def true_kernel_error(shape, width=0.4):
+    """MMCE of probabilities that are uniform on 0..1, by the midpoint rule."""
+    grid = (np.arange(2000) + 0.5) / 2000
+    gap = SHAPES[shape](grid) - grid
+    return np.sqrt(gap @ np.exp(-np.abs(grid[:, None] - grid) / width) @ gap) / 2000
+
+
+@pytest.mark.parametrize("sizes", [[30, 30], [50, 200, 1000]], ids=str)
+def test_calibration_in_all_environments_is_rejected_at_its_level(sizes, seed):
+    rng, runs, env = np.random.default_rng(seed), 300, np.repeat(np.arange(len(sizes)), sizes)
+    pvalues = []
+    for run in range(runs):
+        p = rng.beta(0.7, 1.5, size=len(env))
+        hits = (rng.uniform(size=len(env)) < p).astype(int)
+        hits[:2], hits[-2:] = [0, 1], [0, 1]  # two classes, whatever is drawn
+        pvalues.append(multi_environment_calibration(p, hits, env, n_boot=99, seed=run).pvalue)
+    for level in (0.05, 0.2):
+        assert abs(np.mean(np.array(pvalues) <= level) - level) < band(level, runs) + 0.01  # four rows of a given class
+
+
+@pytest.mark.parametrize("shapes", [["overconfident"] * 2, ["calibrated", "wrong at the top"]], ids="-".join)
+def test_errors_of_calibration_are_found_and_their_intervals_cover(shapes, seed):
+    rng, runs, env = np.random.default_rng(seed), 100, np.repeat([0, 1], 800)
+    truth = np.array([true_kernel_error(shape) for shape in shapes])
+    results = []
+    for run in range(runs):
+        p = rng.uniform(size=len(env))
+        chance = np.choose(env, [SHAPES[shape](p) for shape in shapes])
+        hits = (rng.uniform(size=len(p)) < chance).astype(int)
+        results.append(multi_environment_calibration(p, hits, env, n_boot=99, seed=run))
+    assert np.mean([result.pvalue <= 0.05 for result in results]) > 0.9
+    assert coverage(results, truth.mean()) >= 0.95 - band(0.95, runs)
+    for k in (0, 1):
+        assert coverage([result.per_environment[k] for result in results], truth[k]) >= 0.95 - band(0.95, runs)
+    # cautious, but not empty: the interval is no wider than a mean's on so many rows
+    assert np.median([np.diff(result.per_environment[1].interval)[0] for result in results]) < 4 / np.sqrt(800)

@@ -140,3 +140,65 @@ def test_hard_labels_have_no_floor_to_speak_of():
     assert not any("perfectly calibrated" in note for note in notes)
     soft = np.where(env == "a", 0.5, hard)  # a floor in one environment is worth telling
     assert any("perfectly calibrated" in note for note in calibration_variance(soft, y, env).notes)
+
+
+@pytest.mark.parametrize("bins", [1, 4, 7, 15])
+def test_bins_of_equal_mass_equal_the_loop(bins, seed):
+    rng = np.random.default_rng(seed)
+    p, env = np.round(rng.beta(0.5, 0.5, size=151), 2), np.repeat([1, 2, 3], [50, 80, 21])
+    y = rng.integers(0, 2, size=151)
+    y[[0, 1, 50, 51, 130, 131]] = [0, 1] * 3
+    expected = reference.adaptive_calibration_errors(p.tolist(), y.tolist(), env.tolist(), bins)
+    result = calibration_variance(p, y, env, bins=bins, binning="mass")
+    for label, error in expected.items():
+        assert result.per_environment[label].value == pytest.approx(error, rel=1e-11)
+    assert result.value == pytest.approx(reference.variance(list(expected.values())), rel=1e-9)
+    mixed = rng.permutation(151)
+    assert calibration_variance(p[mixed], y[mixed], env[mixed], bins=bins, binning="mass").value == pytest.approx(
+        result.value, rel=1e-9
+    )
+
+
+def test_bins_of_equal_mass_hold_as_many_rows_each(seed):
+    rng = np.random.default_rng(seed)
+    p, env = rng.uniform(size=300) ** 4, np.repeat(["a", "b"], [100, 200])  # most are small: unequal widths
+    data = Environments(p, rng.integers(0, 2, size=300), env)
+    cells = _cells_of(data, data.X[:, 0], data.y, 10, equal_mass=True)
+    np.testing.assert_array_equal(cells.rows, [[10.0] * 10, [20.0] * 10])
+    assert (np.diff(cells.confidence, axis=1) > 0).all()
+    heavy = _cells_of(Environments(p, data.y, env, np.full(300, 2.5)), data.X[:, 0], data.y, 10, equal_mass=True)
+    np.testing.assert_allclose(heavy.rows, [[25.0] * 10, [50.0] * 10])
+
+
+def test_percent_are_hundred_times_a_share_and_their_squares_ten_thousand_times(seed):
+    rng = np.random.default_rng(seed)
+    p, env = rng.dirichlet(np.full(7, 0.3), size=1500), np.repeat(["cartoon", "photo", "sketch"], 500)
+    y = rng.integers(0, 7, size=1500)
+    share, percent = (calibration_variance(p, y, env, unit=unit) for unit in ("share", "percent"))
+    assert percent.value == pytest.approx(1e4 * share.value, rel=1e-12)
+    assert percent.interval == pytest.approx(tuple(1e4 * end for end in share.interval), rel=1e-12)
+    for label, one in share.per_environment.items():
+        assert percent.per_environment[label].value == pytest.approx(100 * one.value, rel=1e-12)
+        assert percent.per_environment[label].interval == pytest.approx(
+            tuple(100 * end for end in one.interval), rel=1e-12
+        )
+    assert (share.unit, percent.unit) == ("share", "percent")
+    floors = [float(part.rsplit(": ")[-1]) for note in (share, percent) for part in note.notes[0][:-1].split(", ")[-3:]]
+    assert floors[3:] == pytest.approx([100 * floor for floor in floors[:3]], rel=0.06)
+    with pytest.raises(InputError, match="share"):
+        calibration_variance(p, y, env, unit="points")
+    with pytest.raises(InputError, match="width"):
+        calibration_variance(p, y, env, binning="quantile")
+
+
+def test_shares_cannot_have_the_published_variances_and_percentage_points_can():
+    """Table 15 of the DRIC paper: 17.91 to 21.87. Two environments at the ends of 0..1 have the variance 0.25."""
+    p, y, env = np.repeat([0.999, 0.001], [20, 20]), np.zeros(40, dtype=int), np.repeat(["a", "b"], 20)
+    y[0] = 1
+    assert 0.2 < calibration_variance(p, y, env).value <= 0.25
+    # ECEs of 5, 10 and 15.4 percentage points
+    p = np.full(3000, 0.5)
+    hits = np.concatenate([np.arange(1000) < 1000 * (0.5 + gap) for gap in (0.05, 0.10, 0.154)]).astype(int)
+    result = calibration_variance(p, hits, np.repeat(["a", "b", "c"], 1000), unit="percent")
+    assert result.value == pytest.approx(np.var([5.0, 10.0, 15.4]), rel=1e-9)
+    assert 17.9 < result.value < 21.9

@@ -6,6 +6,58 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="pairs_of_a_row_counted_once",
+        file="criteria/predictions/multi_environment_calibration.py",
+        old='squares = 2.0 * pairs - np.einsum("bi,bi->b", gaps, gaps)',
+        new='squares = pairs - np.einsum("bi,bi->b", gaps, gaps)',
+        seen="the kernel calibration error is too small",
+        tests=("criteria/predictions/test_multi_environment_calibration.py::test_equals_the_sum_over_pairs",),
+    ),
+    Mutant(
+        name="labels_drawn_by_tossing_coins",
+        file="criteria/predictions/multi_environment_calibration.py",
+        old="null[tile, k] = rows.errors(rows.deviations(rows.confidence, tile, stream))",
+        new="null[tile, k] = rows.errors(rows.deviations(np.array(0.5), tile, stream))",
+        seen="calibrated models are told from other models than themselves",
+        tests=("criteria/predictions/test_multi_environment_calibration.py::test_what_chance_shows_is_told",),
+    ),
+    Mutant(
+        name="interval_of_one_row",
+        file="criteria/predictions/multi_environment_calibration.py",
+        old="noise[tile, k] = rows.errors(2.0 * rows.each *",
+        new="noise[tile, k] = rows.errors(0.2 * rows.each *",
+        seen="intervals of the kernel calibration error miss the truth",
+        tests=(
+            "statistical/test_prediction_criteria.py::test_errors_of_calibration_are_found_and_their_intervals_cover",
+        ),
+    ),
+    Mutant(
+        name="kernel_of_unsorted_rows",
+        file="criteria/predictions/multi_environment_calibration.py",
+        old="order = np.lexsort((occurred, stated))",
+        new="order = np.arange(len(stated))",
+        seen="the order of the rows changes the kernel calibration error",
+        tests=("criteria/predictions/test_multi_environment_calibration.py::test_equals_the_sum_over_pairs",),
+    ),
+    Mutant(
+        name="adaptive_bins_split_equal_probabilities",
+        file="criteria/predictions/calibration_variance.py",
+        old="np.floor(bins * (before + 0.5 * alike) /",
+        new="np.floor(bins * before /",
+        seen="bins of equal mass begin a row too early",
+        tests=("criteria/predictions/test_calibration_variance.py::test_bins_of_equal_mass_equal_the_loop",),
+    ),
+    Mutant(
+        name="percent_of_the_variance",
+        file="criteria/predictions/calibration_variance.py",
+        old="value=parts**2 * value,",
+        new="value=parts * value,",
+        seen="the variance in percentage points is a hundred times too small",
+        tests=(
+            "criteria/predictions/test_calibration_variance.py::test_percent_are_hundred_times_a_share_and_their_squares_ten_thousand_times",
+        ),
+    ),
+    Mutant(
         name="students_degrees_of_freedom_off_by_one",
         file="criteria/predictions/environment_means.py",
         old="stdtrit(np.maximum(self.rows - 1, 1e-9), 1.0 - tail)",
@@ -147,7 +199,7 @@ MUTANTS = [
     ),
     Mutant(
         name="calibration_of_the_first_class",
-        file="criteria/predictions/calibration_variance.py",
+        file="criteria/predictions/confidence.py",
         old="top = np.argmax(probabilities, axis=1)",
         new="top = np.argmin(probabilities, axis=1)",
         seen="the least probable class is checked",

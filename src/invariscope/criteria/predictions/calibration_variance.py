@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammainc, gammaln, ndtr, xlog1py, xlogy
 
 from invariscope.criteria.material import AuditOptions, Material, have
+from invariscope.criteria.predictions.confidence import confidence_and_hits, probabilities_of
 from invariscope.criteria.predictions.environment_means import (
     NORMAL_QUANTILE,
     TAIL,
@@ -17,18 +18,18 @@ from invariscope.criteria.predictions.environment_means import (
     estimates,
     quadratic_interval,
 )
-from invariscope.criteria.predictions.risks import grouped_predictions, hard_label_notes, predictions_for
+from invariscope.criteria.predictions.risks import hard_label_notes
 from invariscope.criteria.registry import criterion
-from invariscope.errors import InputError
 from invariscope.results import EnvironmentResult
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
-from invariscope.rows.settings import intervals_wanted, whole_number
-from invariscope.rows.targets import Target, target_of_columns
+from invariscope.rows.settings import intervals_wanted, one_of, whole_number
 
 CLEAR_GAP = 2.0  # standard errors from which a bin's gap is taken for real at the lower end
 FAR_FROM_ZERO = 8.0  # standard deviations from which |normal| is the normal itself
 MOST_BINS = 10_000  # of every environment: more than that hold a row or none
+BINNINGS = ("width", "mass")
+PARTS = {"share": 1.0, "percent": 100.0}  # of the unit in which an ECE is told, in 1
 BISECTIONS = 50  # 2⁻⁵⁰ of the range 0..1 is rounding error
 
 
@@ -51,6 +52,8 @@ def calibration_variance(
     env: Any = None,
     *,
     bins: int = 15,
+    binning: str = "width",
+    unit: str = "share",
     task: str = "auto",
     n_boot: int = 999,
     seed: int = 0,
@@ -60,9 +63,10 @@ def calibration_variance(
 
         ECE_e = Σ_b (n_eb / n_e) |mean probability − share of hits in bin b|,    value = (1/E) Σ_e (ECE_e − mean ECE)²
 
-    over ``bins`` bins of equal width on 0..1 (left end included; the last bin holds 1 as well). For two classes the
-    probability is that of the second class and a hit is a row of that class; for more classes the probability is
-    that of the most probable class and a hit is a row where it is right (top-label ECE, Guo et al. 2017).
+    over ``bins`` bins of equal width on 0..1 (left end included; the last bin holds 1 as well), or of equal numbers of
+    rows. For two classes the probability is that of the second class and a hit is a row of that class; for more
+    classes the probability is that of the most probable class and a hit is a row where it is right (top-label ECE,
+    Guo et al. 2017).
 
     An ECE is biased upward: even a perfectly calibrated model shows some at a finite number of rows. ``notes`` give
     that floor for the rows at hand (exact for equal probabilities within a bin, by De Moivre's mean deviation). The
@@ -76,6 +80,15 @@ def calibration_variance(
     y, env, weight : (n,) arrays
         Target, environment and, if wanted, how many rows each row stands for.
     bins : int
+    binning : "width" or "mass"
+        "mass" is the adaptive ECE (Nixon et al. 2019; Yoshida and Naganuma 2024): every environment has bins of its
+        own, each with the same number of its rows. Rows of one probability share a bin, that of the middle one among
+        them, so the order of the rows does not matter.
+    unit : "share" or "percent"
+        "percent" tells an ECE in percentage points and the variance in their squares, 10,000 times that of shares.
+        Table 15 of the DRIC paper (PACS) prints variances of 17.9 to 21.9, which shares cannot have (at most 0.25):
+        they are such squares, so ECEs there spread by 4.2 to 4.7 points. The paper does not say whether it divides by
+        E, as here, or by E − 1; with its three environments that is a factor of 1.5.
     task : "auto" or "classification"
     n_boot, seed : nothing is drawn, since the intervals are formulas; they are left out with ``n_boot=0``
 
@@ -87,7 +100,9 @@ def calibration_variance(
         ``interval``: at least 95 % for the true variance, on the cautious side. Both are stretched, where needed, to
         contain the value itself, and are wide when bins hold few rows.
 
-    It cannot tell whether the model is informative, and errors of opposite sign within a bin cancel.
+    It cannot tell whether the model is informative, and errors of opposite sign within a bin cancel. The variance of
+    the negative log-likelihood over environments is ``risk_variance(..., loss="log_loss")``; whether the model is
+    calibrated in all of them at once, with a test and without bins, :func:`~invariscope.multi_environment_calibration`.
 
     >>> import numpy as np
     >>> p = np.repeat([0.3, 0.7], 50)
@@ -97,16 +112,15 @@ def calibration_variance(
     (0.0, 0.4)
     >>> round(result.value, 4), result.worst
     (0.04, 'b')
+    >>> told = calibration_variance(np.r_[p, p], np.r_[hits, 1 - hits], ["a"] * 100 + ["b"] * 100, unit="percent")
+    >>> round(told.per_environment["b"].value, 4), round(told.value, 4), told.unit
+    (40.0, 400.0, 'percent')
     """
     bins, wanted = whole_number(bins, "bins", 1, MOST_BINS), intervals_wanted(n_boot, seed)
-    data = grouped_predictions(predictions, y, env, weight)
-    target = target_of_columns(data, task, columns=data.X.shape[1])
-    if target.task == "regression":
-        raise InputError(
-            "calibration needs classes and their probabilities, but this target holds numbers: give classes"
-        )
-    values = predictions_for(data, target)
-    cells = _cells_of(data, *_confidence_and_hits(values, target), bins)
+    equal_mass = one_of(binning, "binning", BINNINGS) == "mass"
+    parts = PARTS[one_of(unit, "unit", PARTS)]
+    data, target, values = probabilities_of(predictions, y, env, task, weight)
+    cells = _cells_of(data, *confidence_and_hits(values, target), bins, equal_mass)
     observed = cells.calibration_error()
     low, centre, high = _error_interval(cells, observed)
     value = float(np.var(observed))
@@ -114,12 +128,12 @@ def calibration_variance(
     between = quadratic_interval(centre, spread, centred=True, shrunk=True)
     worst = int(np.argmax(observed))
     result = EnvironmentResult(
-        value=value,
-        interval=(min(between[0], value), max(between[1], value)),
-        per_environment=estimates(data.labels, observed, low, high),
+        value=parts**2 * value,
+        interval=(parts**2 * min(between[0], value), parts**2 * max(between[1], value)),
+        per_environment=estimates(data.labels, parts * observed, parts * low, parts * high),
         worst=data.labels[worst],
-        unit="share",
-        notes=data.notes + hard_label_notes(values, predictions) + _floor_notes(data, cells, observed),
+        unit=unit,
+        notes=data.notes + hard_label_notes(values, predictions) + _floor_notes(data, cells, observed, parts),
     )
     return as_asked(result, wanted)
 
@@ -162,17 +176,9 @@ class _Cells:
         return np.asarray(np.sum(deviation, axis=1) / np.sum(n, axis=1))
 
 
-def _confidence_and_hits(probabilities: Floats, target: Target) -> tuple[Floats, Floats]:
-    """The probability that is checked and whether its event occurred, both (n,)."""
-    if probabilities.ndim == 1:
-        return probabilities, target.values
-    top = np.argmax(probabilities, axis=1)
-    return probabilities.max(axis=1), (top == target.values).astype(np.float64)
-
-
-def _cells_of(data: Environments, confidence: Floats, hits: Floats, bins: int) -> _Cells:
-    inside = np.minimum((confidence * bins).astype(np.intp), bins - 1)
-    cell, shape = data.codes * bins + inside, (len(data), bins)
+def _cells_of(data: Environments, confidence: Floats, hits: Floats, bins: int, equal_mass: bool = False) -> _Cells:
+    inside = _bins_of_equal_mass(data, confidence, bins) if equal_mass else (confidence * bins).astype(np.intp)
+    cell, shape = data.codes * bins + np.minimum(inside, bins - 1), (len(data), bins)
     weight = np.ones(len(cell)) if data.weight is None else data.weight
     rows, stated, occurred = (
         np.asarray(np.bincount(cell, values, minlength=shape[0] * bins), dtype=np.float64).reshape(shape)
@@ -182,6 +188,21 @@ def _cells_of(data: Environments, confidence: Floats, hits: Floats, bins: int) -
     # weights that are not whole numbers may round a mean of ones to just above 1
     mean_confidence, mean_hits = np.minimum(stated / occupied, 1.0), np.minimum(occurred / occupied, 1.0)
     return _Cells(rows, rows / rows.sum(axis=1, keepdims=True), mean_confidence, mean_hits)
+
+
+def _bins_of_equal_mass(data: Environments, confidence: Floats, bins: int) -> Integers:
+    """The bin of every row, (n,): where the middle of the rows of its probability stands among its environment's."""
+    order = np.lexsort((confidence, data.codes))
+    code, stated = data.codes[order], confidence[order]
+    weight = np.ones(len(order)) if data.weight is None else data.weight[order]
+    starts = np.flatnonzero(np.r_[True, (code[1:] != code[:-1]) | (stated[1:] != stated[:-1])])
+    alike = np.add.reduceat(weight, starts)
+    rows = np.bincount(data.codes, weight, minlength=len(data))
+    before = np.cumsum(alike) - alike - (np.cumsum(rows) - rows)[code[starts]]
+    place = np.maximum(np.floor(bins * (before + 0.5 * alike) / rows[code[starts]]), 0.0).astype(np.intp)
+    inside = np.empty(len(order), dtype=np.intp)
+    inside[order] = np.repeat(place, np.diff(np.r_[starts, len(order)]))
+    return inside
 
 
 def _error_interval(cells: _Cells, observed: Floats) -> tuple[Floats, Floats, Floats]:
@@ -251,9 +272,9 @@ def _folded_moments(cells: _Cells, pattern: Floats, size: Floats) -> tuple[Float
     return mean, within + between / np.sum(cells.rows, axis=1), skew
 
 
-def _floor_notes(data: Environments, cells: _Cells, observed: Floats) -> tuple[str, ...]:
-    """What noise alone would show, per environment where there are few."""
-    floor = cells.calibrated_error()
+def _floor_notes(data: Environments, cells: _Cells, observed: Floats, parts: float = 1.0) -> tuple[str, ...]:
+    """What noise alone would show, per environment where there are few; an ECE of 1 is told as ``parts``."""
+    floor, observed = parts * cells.calibrated_error(), parts * observed
     if not floor.any():  # predictions of 0 and 1, hard labels: chance adds nothing to what they miss
         return ()
     few = len(data) <= 6

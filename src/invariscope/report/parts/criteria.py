@@ -15,6 +15,7 @@ from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, escaped, section, small, table
 from invariscope.report.parts.left_out import title_of
 from invariscope.results import (
+    CalibrationResult,
     DricResult,
     EnvironmentResult,
     InfluenceResult,
@@ -97,7 +98,10 @@ def _detail(result: Any, alpha: float) -> str:
         case EnvironmentResult():
             largest = wording.number(result.per_environment[result.worst].value)
             unit = f" {result.unit}" if result.unit else ""
-            return f"worst: {among(result.worst, result.per_environment)}, {largest}{unit}"
+            place = f"worst: {among(result.worst, result.per_environment)}, {largest}{unit}"
+            if isinstance(result, CalibrationResult) and len(result.null):
+                return _joined(place, wording.pvalue(result.pvalue, len(result.null)))
+            return place
         case _:  # a criterion of the user's own
             pvalue = getattr(result, "pvalue", math.nan)
             return wording.pvalue(pvalue) if math.isfinite(pvalue) else ""
