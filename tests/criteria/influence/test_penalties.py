@@ -120,12 +120,11 @@ def test_a_fitted_head_minimises_the_penalised_objective(loss: str, penalty: str
 def test_irm_takes_the_index_to_minus_infinity(seed: int) -> None:
     """Appendix A.2: as the weight grows, the head goes to (1, 0) and V to minus infinity."""
     data = two_domain_example(sigma=(1.0, 2.0), n=2000, seed=seed)
+    rows = (data.X, data.y, data.env)
     weights = (0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
     # without an intercept, as in the paper: with one, IRM gets its derivative to 0 by moving it
     values = [
-        influence_index(
-            data.X, data.y, data.env, intercept=False, penalty="irm", penalty_weight=w, n_boot=0, damping=0.0
-        ).value
+        influence_index(*rows, intercept=False, penalty="irm", penalty_weight=w, n_boot=0, damping=0.0).value
         for w in weights
     ]
     assert values[0] == pytest.approx(data.truth["V"], abs=0.15)

@@ -108,14 +108,17 @@ def choose_damping(damping: float | str, whole: Curvatures, of_risks: Curvatures
             f"{int((~live).sum())} of {len(live)} directions of the head have no curvature (dead units, constant or "
             "dependent columns, or the softmax's free constant); they carry no gradient and are left out."
         )
+    risks = of_risks.values[of_risks.live & (of_risks.values > 0)]
+    noise = noise_level(risks, rows)
     if damping != "auto":
         given = given_damping(damping)
         if lowest < 0:
-            rest = " It still has some with this damping." if given <= -lowest else ""
+            left = float(np.abs(eigenvalues[live] + given).min())
+            rest = " It still has some with this damping." if given < -lowest else ""
+            if left < noise:
+                rest = f" With this damping a direction is left within {left:.3g} of zero: dividing by it is unstable."
             notes.append(f"{_not_a_minimum(lowest)}{rest}")
         return Damping(given, given, -math.inf, "given", notes)
-    risks = of_risks.values[of_risks.live & (of_risks.values > 0)]
-    noise = noise_level(risks, rows)
     small = int(np.count_nonzero(risks < noise))
     base, reason = 0.0, "0: no direction is flatter than sampling noise"
     if small:
