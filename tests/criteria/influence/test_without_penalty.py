@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.influence.penalties import PENALTIES
 from invariscope.criteria.influence.solution import index_of
 from invariscope.heads.linear_head import LinearHead
+from invariscope.report.html import render
 from tests.reference import influence as plain_reference
 from tests.reference import penalised_influence as reference
 
@@ -74,15 +76,17 @@ def test_shuffles_have_the_spread_of_deals_and_the_shrinkage_of_the_model(seed: 
     )
     pulled = ((1 / (1 + np.exp(-design @ parameters)) - y)[:, None] * design) @ np.linalg.inv(hessian + 0.1 * np.eye(3))
     slow = [
-        index_of(np.array([part.mean(axis=0) for part in np.split(pulled[rng.permutation(300)], np.cumsum(SIZES)[:-1])]))[0]
+        index_of(
+            np.array([part.mean(axis=0) for part in np.split(pulled[rng.permutation(300)], np.cumsum(SIZES)[:-1])])
+        )[0]
         for _ in range(1000)
     ]
     assert ks_2samp(plain.null, slow, method="asymp").statistic < 2.23 * np.sqrt(1 / 1500 + 1 / 1000)
 
 
 def test_the_penalty_in_h_hides_a_disagreement_that_is_still_there(seed: int) -> None:
-    """V-REx heads of growing weight on a spurious column: with the penalty V falls by orders of magnitude, the gradients
-    go on spreading, and only the shuffles through a fixed Hessian see that."""
+    """V-REx heads of growing weight on a spurious column: with the penalty V falls by orders of magnitude, gradients go
+    on spreading, and only the shuffles through a fixed Hessian see that."""
     rows = spurious(seed)
     found = [
         influence_index(*rows, penalty="vrex", penalty_weight=weight, n_boot=199) for weight in (0.1, 1.0, 10.0, 100.0)
@@ -140,14 +144,16 @@ def test_both_are_in_the_repr_and_in_json(seed: int) -> None:
 
 
 def test_an_audit_tells_both_in_the_terminal_and_on_the_page(seed: int) -> None:
-    from rich.console import Console
-
-    from invariscope.report.html import page
-    from invariscope.report.terminal import printed
-
-    del Console, page, printed
     X, y, env = spurious(seed)
     model = iv.InvariantRegressor(objective="vrex", penalty=10.0, steps=50, random_state=0).fit(X, y, env=env)
     audit = iv.audit(model, X, y, env, n_boot=99, criteria=("regret", "influence_index"))
     plain = audit["influence_index"].without_penalty
     assert plain is not None
+    told = f"without the penalty in its curvature {plain.value:.2f}".replace("-", "−")
+    assert told in " ".join(str(audit).split())
+    written = " ".join(unescape(render(audit)).split())
+    assert told in written
+    assert "the first says how far environments could still move a head that the penalty holds" in written
+    assert (
+        json.loads(json.dumps(audit.to_dict()))["results"]["influence_index"]["without_penalty"]["value"] == plain.value
+    )
