@@ -46,6 +46,7 @@ CONTRACT = {
     "regret",
     "risk_variance",
     "split",
+    "three_steps",
     "transport_gap",
     "worst_case",
     "worst_case_in_inputs",

@@ -34,6 +34,7 @@ from invariscope.reading.read import read
 from invariscope.results import VERSION as _VERSION
 from invariscope.results import Estimate
 from invariscope.rows.environments import Environments
+from invariscope.selection.three_steps import three_steps
 
 if TYPE_CHECKING:
     from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
@@ -63,6 +64,7 @@ __all__ = [
     "regret",
     "risk_variance",
     "split",
+    "three_steps",
     "transport_gap",
     "worst_case",
     "worst_case_in_inputs",
