@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from invariscope.criteria.predictions.environment_means import NORMAL_QUANTILE, environment_means, estimates
+from invariscope.criteria.predictions.environment_means import (
+    NORMAL_QUANTILE,
+    EnvironmentMeans,
+    environment_means,
+    estimates,
+)
 from invariscope.criteria.predictions.risks import row_losses
 from invariscope.results import Estimate, Label
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
 from invariscope.rows.targets import Target
 
@@ -25,18 +30,23 @@ class RowLosses:
     values: Floats
     name: str
 
-    @property
-    def shown_as(self) -> str:
-        """What is shown of it: "accuracy" where the loss is 1 for a wrong row, else "loss"."""
-        return "accuracy" if self.name == ACCURACY else "loss"
-
     def per_environment(self) -> dict[Label, Estimate]:
         """Accuracy or mean loss of every environment, with 95 % intervals."""
-        means = environment_means(self.rows, self.values, share=self.name == ACCURACY)
+        return self._shown(self.rows.labels, environment_means(self.rows, self.values, share=self.name == ACCURACY))
+
+    def in_groups(self, labels: tuple[Label, ...], codes: Integers) -> dict[Label, Estimate]:
+        """The same in groups other than the environments; ``codes`` are in the user's row order."""
+        values, count = self.rows.original(self.values), np.bincount(codes).astype(np.float64)
+        mean = np.bincount(codes, values) / count
+        with np.errstate(divide="ignore", invalid="ignore"):
+            squared_error = np.bincount(codes, (values - mean[codes]) ** 2) / (count - 1.0) / count
+        return self._shown(labels, EnvironmentMeans(mean, squared_error, count, self.name == ACCURACY))
+
+    def _shown(self, labels: tuple[Label, ...], means: EnvironmentMeans) -> dict[Label, Estimate]:
         low, high = means.ends()
         if self.name == ACCURACY:
-            return estimates(self.rows.labels, 1.0 - means.value, 1.0 - high, 1.0 - low)
-        return estimates(self.rows.labels, means.value, np.maximum(low, 0.0), high)
+            return estimates(labels, 1.0 - means.value, 1.0 - high, 1.0 - low)
+        return estimates(labels, means.value, np.maximum(low, 0.0), high)
 
     def mean(self) -> Estimate:
         """The mean over environments of accuracy or loss."""
@@ -79,7 +89,7 @@ def losses_of_constant(rows: Environments, target: Target, name: str) -> RowLoss
 
 
 def mean_over_environments(rows: Environments, values: Floats, *, share: bool = False) -> Estimate:
-    """(1/E) Σ_e mean_e with its 95 % interval; each environment's error is taken from its own rows: √(Σ_e SE_e²) / E."""
+    """(1/E) Σ_e mean_e with its 95 % interval, from every environment's own error: √(Σ_e SE_e²) / E."""
     means = environment_means(rows, values, share=share)
     spread = means.spread if share else np.where(means.squared_error > 0, means.spread, np.sqrt(means.squared_error))
     return _together(means.value, means.value, spread)

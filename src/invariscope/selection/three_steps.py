@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from invariscope.auditing.given import taken_apart
 from invariscope.auditing.material import gather
 from invariscope.auditing.run import chosen_criteria, run
@@ -19,7 +21,10 @@ from invariscope.models.inputs import holds_torch
 from invariscope.models.trained_with import TrainedWith, trained_with_of
 from invariscope.progress import Say, reporting
 from invariscope.results import Estimate, InfluenceResult, Label
+from invariscope.rows.arrays import Integers
+from invariscope.rows.labels import unique_labels
 from invariscope.rows.settings import number_of_draws, real_number, share_above_zero, shown, whole_number
+from invariscope.rows.tables import column_of_labels
 from invariscope.selection.paired_losses import ACCURACY, RowLosses, losses_of, losses_of_constant
 from invariscope.selection.steps import FAILED, OPEN, PASSED, ModelSteps, ThreeSteps
 from invariscope.wording import listed
@@ -82,7 +87,7 @@ def three_steps(
     trained_with : what models were trained with, by name: an objective such as ``iv.objectives.IRM(weight=100)``,
         whose penalty then enters the Hessian, or its name if it has none ("group_dro"). Estimators of this package and
         networks that :func:`~invariscope.training.train` returned know it themselves; others are taken for ERM's.
-    unseen : rows of environments that were not seen, (X, y, env), for step 3
+    unseen : rows of environments that were not seen, (X, y, env), for step 3; env may be None for one environment
     task : "auto", "regression" or "classification"
     loss : "auto" is accuracy for classes and squared loss for numbers; or "log_loss", "zero_one", "squared", "absolute"
     weight : rows each row stands for
@@ -248,15 +253,30 @@ def _negated(estimate: Estimate) -> Estimate:
 def _on_unseen(
     name: str, model: Any, rows: tuple[Any, Any, Any], seen: Material, loss: str, names: Mapping[str, Any]
 ) -> dict[Label, Estimate]:
-    """Accuracy or loss in environments that were not seen."""
+    """Accuracy or loss in environments that were not seen, of which there may be one alone."""
+    X, y, env = rows
     task = "regression" if seen.task == "regression" else "classification"
+    count = len(y)
     try:
-        material, _ = gather(model, *rows, needs={"predictions"}, task=task, **names)
+        labels, codes = _labels(env, count, names["env_name"])
+        halves = np.arange(count) % 2  # predictions do not depend on environments, but rows have two at least
+        material, _ = gather(model, X, y, halves, needs={"predictions"}, task=task, **names)
+        assert isinstance(material.predictions, Predictions)
+        there, target = material.predictions.rows, material.target
+        losses = losses_of(there.X, there, target, loss)
     except InputError as error:
         raise InputError(f'unseen rows, model "{name}": {error}', environments=error.environments) from error
-    assert isinstance(material.predictions, Predictions)
-    there = material.predictions.rows
-    return losses_of(there.X, there, material.target, loss).per_environment()
+    return losses.in_groups(labels, codes)
+
+
+def _labels(env: Any, count: int, name: str | None) -> tuple[tuple[Label, ...], Integers]:
+    """The environments of unseen rows and who is where; without any, all rows are of one."""
+    if env is None:
+        return ("unseen",), np.zeros(count, np.intp)
+    values, own_name = column_of_labels(env, "env")
+    if len(values) != count:
+        raise InputError(f"env has {len(values)} labels for {count} rows: give one per row")
+    return unique_labels(values, name or own_name or "env")
 
 
 def _unseen_rows(unseen: Any, models: Mapping[str, Any], target_name: str | None) -> tuple[Any, Any, Any]:
