@@ -97,6 +97,21 @@ def test_step_three_shows_what_the_first_two_said() -> None:
     assert worst["causal"] == found["causal"].unseen["Paris"].value == found.unseen_mean("causal")
 
 
+def test_the_worst_of_several_unseen_environments() -> None:
+    models, rows = world()
+    unseen = colours((0.9, 0.5), 1500, 5, ("Paris", "Vienna"))
+    found = iv.three_steps({"ERM": models["ERM"]}, *rows, unseen=unseen, n_boot=0)
+    right = models["ERM"].predict(unseen[0]) == unseen[1]
+    by_hand = {city: right[unseen[2] == city].mean() for city in ("Paris", "Vienna")}
+    assert found.unseen_worst("ERM").value == pytest.approx(by_hand["Paris"])
+    assert found.unseen_mean("ERM") == pytest.approx(np.mean(list(by_hand.values())))
+    for city, one in found["ERM"].unseen.items():
+        assert one.value == pytest.approx(by_hand[city])
+        assert one.interval[0] < one.value < one.interval[1]
+    alone = iv.three_steps({"ERM": models["ERM"]}, *rows, unseen=(*unseen[:2], None), n_boot=0)
+    assert alone["ERM"].unseen["unseen"].value == pytest.approx(right.mean())
+
+
 def test_accuracies_are_those_of_scikit_learn_by_hand() -> None:
     models, (X, y, env) = world()
     found = steps()

@@ -70,6 +70,8 @@ class ThreeSteps:
 
     ``needed`` says whether an OOD algorithm is needed: is V of the reference above its shuffles? ``None`` where that
     cannot be told. ``steps["IRM"]`` is short for ``steps.models["IRM"]``. ``measure`` is "accuracy" or the loss.
+    ``sentences`` say it in plain words: whether an algorithm is needed, what becomes of every model, what unseen rows
+    show.
     """
 
     models: Mapping[str, ModelSteps]
@@ -82,19 +84,13 @@ class ThreeSteps:
     env_name: str
     seed: int
     n_boot: int
+    sentences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def ready(self) -> tuple[str, ...]:
         """Models that reach the reference and whose V is at its shuffles, in the order given."""
         return tuple(name for name, model in self.models.items() if model.ready)
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """Whether an algorithm is needed, what becomes of every model, and what unseen rows say, in plain words."""
-        from invariscope.selection.steps_words import sentences
-
-        return sentences(self)
 
     @property
     def verdict(self) -> str:
@@ -163,7 +159,7 @@ class ThreeSteps:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON."""
         own = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-        return {**own, "ready": list(self.ready), "sentences": list(self.sentences)}
+        return {**own, "ready": list(self.ready)}
 
     def __repr__(self) -> str:
         return f"<ThreeSteps of {wording.count(len(self), 'model')}: {self.verdict}>"

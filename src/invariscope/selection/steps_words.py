@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from invariscope.auditing.algorithm_needed import index_words
+from invariscope.results import Estimate
+from invariscope.selection.steps import ModelSteps, ThreeSteps
 from invariscope.wording import MINUS, clean, exactly, listed, number, outwards, percent, plural, points, pvalue, span
-
-if TYPE_CHECKING:
-    from invariscope.results import Estimate
-    from invariscope.selection.steps import ModelSteps, ThreeSteps
 
 
 def sentences(found: ThreeSteps) -> tuple[str, ...]:

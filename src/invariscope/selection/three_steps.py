@@ -27,6 +27,7 @@ from invariscope.rows.settings import number_of_draws, real_number, share_above_
 from invariscope.rows.tables import column_of_labels
 from invariscope.selection.paired_losses import ACCURACY, RowLosses, losses_of, losses_of_constant
 from invariscope.selection.steps import FAILED, OPEN, PASSED, ModelSteps, ThreeSteps
+from invariscope.selection.steps_words import sentences
 from invariscope.wording import listed
 
 TOLERANCE = 0.05
@@ -147,7 +148,7 @@ def three_steps(
                 there = _on_unseen(name, model, target_rows, material, losses.name, names)
                 models_found[name] = replace(models_found[name], unseen=there)
     found = models_found[reference]
-    return ThreeSteps(
+    outcome = ThreeSteps(
         models={name: models_found[name] for name in named},
         reference=reference,
         needed=_needed(found, asked.alpha),
@@ -160,6 +161,7 @@ def three_steps(
         n_boot=asked.options.n_boot,
         notes=tuple(dict.fromkeys(losses.rows.hand_over_notes())),
     )
+    return replace(outcome, sentences=sentences(outcome))
 
 
 # --- one model --------------------------------------------------------------------------------------------------------
