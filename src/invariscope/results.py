@@ -77,6 +77,16 @@ class RegretResult(Result):
         return dict(sorted(known, key=lambda item: -item[1].value))
 
 
+@dataclass(frozen=True)
+class IndexWithoutPenalty:
+    """V of a model that was trained with a penalty, through the Hessian of its risks alone, and its shuffles."""
+
+    value: float
+    null: NDArray[np.float64] = field(repr=False)
+    pvalue: float
+    damping: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class InfluenceResult(Result):
     """Influence index; see :func:`invariscope.influence_index`.
@@ -84,7 +94,9 @@ class InfluenceResult(Result):
     ``influences`` (E, P) holds one vector per environment of ``labels``, in the order of ``parameters``; ``direction``
     is the unit vector along which they differ most. ``eigenvalues`` are those of the Hessian, the largest first (of the
     leading ones only, where it is too large to hold), ``rank`` how many count; ``damping`` was added to them, for the
-    reason in ``damping_reason``. ``solver`` says how: "dense" or "autograd", "kronecker", "cg".
+    reason in ``damping_reason``. ``solver`` says how: "dense" or "autograd", "kronecker", "cg". ``shares`` are what the
+    environments count in the Hessian, and ``shuffles`` whether it was "fixed_hessian" for deals or "recomputed". Under
+    a penalty ``value`` has it in the Hessian, and ``without_penalty`` is the same V without it.
     """
 
     null: NDArray[np.float64] = field(repr=False)
@@ -101,6 +113,9 @@ class InfluenceResult(Result):
     damping_reason: str = ""
     penalty: str | None = None
     penalty_weight: float = 0.0
+    without_penalty: IndexWithoutPenalty | None = None
+    shares: Mapping[Label, float] = field(default_factory=dict, repr=False)
+    shuffles: str = "fixed_hessian"
 
     def loadings(self, count: int | None = None) -> dict[str, float]:
         """What makes the environments disagree: loadings on the leading direction by parameter, the largest first."""

@@ -48,24 +48,53 @@ def finite_difference_hessian(
     return (hessian + hessian.T) / 2
 
 
-def pooled_head(Z: Any, y: Any, loss: str) -> np.ndarray:
-    """The head that minimises the pooled mean loss (squared and logistic)."""
-    rows = list(zip(np.asarray(Z, float), np.asarray(y, float), strict=True))
-    start = np.zeros(np.shape(Z)[1] + 1)
-    found = root(lambda parameters: mean_gradient(rows, parameters, loss), start, tol=1e-13)
+def domains_of(Z: Any, y: Any, env: Any) -> list[list[tuple[np.ndarray, float]]]:
+    """The rows of every environment."""
+    domains: dict[Any, list[tuple[np.ndarray, float]]] = {}
+    for z, target, label in zip(np.asarray(Z, float), np.asarray(y, float), np.asarray(env).tolist(), strict=True):
+        domains.setdefault(label, []).append((z, target))
+    return [domains[label] for label in sorted(domains)]
+
+
+def shares_of(domains: list[list[tuple[np.ndarray, float]]], hessian: str) -> list[float]:
+    """What each environment counts in the risk: as much as any other ("domains"), or as many rows as it has."""
+    counts = [len(rows) if hessian == "rows" else 1 for rows in domains]
+    return [count / sum(counts) for count in counts]
+
+
+def fitted_head(Z: Any, y: Any, env: Any, loss: str, hessian: str = "domains") -> np.ndarray:
+    """The head that minimises Σ_e q_e ℓ_e (squared and logistic)."""
+    domains = domains_of(Z, y, env)
+    shares, start = shares_of(domains, hessian), np.zeros(np.shape(Z)[1] + 1)
+
+    def gradient(parameters: np.ndarray) -> np.ndarray:
+        return sum(q * mean_gradient(rows, parameters, loss) for q, rows in zip(shares, domains, strict=True))
+
+    found = root(gradient, start, tol=1e-13)
     assert np.abs(found.fun).max() < 1e-10
     return found.x
 
 
 def influence_index(
-    Z: Any, y: Any, env: Any, parameters: np.ndarray, loss: str, damping: float = 0.0, null: float = 1e-9
+    Z: Any,
+    y: Any,
+    env: Any,
+    parameters: np.ndarray,
+    loss: str,
+    damping: float = 0.0,
+    null: float = 1e-9,
+    hessian: str = "domains",
 ) -> tuple[float, np.ndarray]:
-    """V and the influences (E, P) at given parameters; eigenvalues below ``null`` × the largest are left out."""
-    rows = list(zip(np.asarray(Z, float), np.asarray(y, float), strict=True))
-    eigenvalues, vectors = np.linalg.eigh(finite_difference_hessian(rows, parameters, loss))
+    """V and the influences (E, P) at given parameters, H = Σ_e q_e H_e; eigenvalues below ``null`` × the largest are
+    left out."""
+    domains = domains_of(Z, y, env)
+    whole = sum(
+        q * finite_difference_hessian(rows, parameters, loss)
+        for q, rows in zip(shares_of(domains, hessian), domains, strict=True)
+    )
+    eigenvalues, vectors = np.linalg.eigh(whole)
     influences = []
-    for label in sorted(set(np.asarray(env).tolist())):
-        mine = [row for row, found in zip(rows, np.asarray(env).tolist(), strict=True) if found == label]
+    for mine in domains:
         gradient = mean_gradient(mine, parameters, loss)
         influence = np.zeros(len(parameters))
         for value, vector in zip(eigenvalues, vectors.T, strict=True):
@@ -85,9 +114,14 @@ def index_of(influences: Sequence[np.ndarray]) -> float:
 def shuffled_index(
     Z: Any, y: Any, sizes: Sequence[int], parameters: np.ndarray, loss: str, deals: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """V of rows dealt at random into environments of the given sizes, deal after deal."""
+    """V of rows dealt at random into environments of the given sizes, deal after deal; one Hessian for all of them,
+    that of the rows as they come: the first ``sizes[0]`` are the first environment, and so on."""
     rows = list(zip(np.asarray(Z, float), np.asarray(y, float), strict=True))
-    inverse = np.linalg.inv(finite_difference_hessian(rows, parameters, loss))
+    whole = sum(
+        finite_difference_hessian(rows[end - size : end], parameters, loss) / len(sizes)
+        for size, end in zip(sizes, np.cumsum(sizes), strict=True)
+    )
+    inverse = np.linalg.inv(whole)
     per_row = np.array([-inverse @ row_gradient(z, target, parameters, loss) for z, target in rows])
     out = []
     for _ in range(deals):

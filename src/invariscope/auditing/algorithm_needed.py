@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,6 +58,15 @@ def index_words(influence: InfluenceResult, alpha: float = ALPHA, rows: str = "f
     if bound == MISSING:
         return number(influence.value), ""
     return value, f"up to {bound} {rows} ({exactly(1 - alpha)})"
+
+
+def without_penalty_words(influence: InfluenceResult, alpha: float = ALPHA) -> str:
+    """The same index without the penalty in its Hessian, of a model that was trained with one; "" of any other."""
+    plain = influence.without_penalty
+    if plain is None:
+        return ""
+    value, bound = index_words(replace(influence, value=plain.value, null=plain.null, pvalue=plain.pvalue), alpha)
+    return f"without the penalty in its curvature {', '.join(filter(None, (value, bound)))}"
 
 
 def algorithm_needed(

@@ -20,6 +20,7 @@ class TrainedWith(NamedTuple):
     name: str = ERM
     penalty: str | None = None
     weight: float = 0.0
+    hessian: str = "domains"
 
 
 def trained_with(objective: Any, scale: float = 1.0) -> TrainedWith:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from invariscope import wording
-from invariscope.auditing.algorithm_needed import index_words
+from invariscope.auditing.algorithm_needed import index_words, without_penalty_words
 from invariscope.auditing.record import Audit
 from invariscope.report.markup import with_readable_names
 from invariscope.report.parts import transport, worst_case
@@ -143,8 +143,10 @@ def _published(audit: Audit) -> str:
         known = (f" ({span})" if span else "") + (f" against {against}" if against else "")
         parts.append(f"DRIC {value}{known} (the page says what it can tell)")
     if "influence_index" in audit.results:
-        index = index_words(audit.results["influence_index"], audit.settings.alpha, "when shuffled")
-        parts.append(f"V {', '.join(filter(None, index))}")
+        influence = audit.results["influence_index"]
+        index = index_words(influence, audit.settings.alpha, "when shuffled")
+        plain = without_penalty_words(influence, audit.settings.alpha)
+        parts.append(f"V {', '.join(filter(None, index))}" + (f" ({plain})" if plain else ""))
     return ", ".join(parts)
 
 

@@ -128,7 +128,7 @@ def test_automatic_differentiation_equals_the_closed_forms(task: str, penalty: s
 
 def test_a_layer_without_intercept_has_none(seed: int) -> None:
     X, y, env = rows_of("regression", (60, 80), 3, seed)
-    found = influence_index(X, y, env, head=layer(1, 3, seed, bias=False), damping=0.0, n_boot=9)
+    found = influence_index(X, y, env, head=layer(1, 3, seed, bias=False), damping=0.0, n_boot=9, hessian="rows")
     theta = layer(1, 3, seed, bias=False).weight.detach().numpy()[0]
     gradients = [X[env == e].T @ (X[env == e] @ theta - y[env == e]) / np.sum(env == e) for e in (0, 1)]
     np.testing.assert_allclose(
@@ -152,7 +152,7 @@ def test_a_deeper_top_model_is_differentiated_through(seed: int) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         head = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1)).double()
-    found = influence_index(X, y, env, head=head, damping=0.5, n_boot=19)
+    found = influence_index(X, y, env, head=head, damping=0.5, n_boot=19, hessian="rows")
     start = np.concatenate([p.detach().numpy().ravel() for p in head.parameters()])
 
     def gradient(theta: np.ndarray, rows: np.ndarray) -> np.ndarray:

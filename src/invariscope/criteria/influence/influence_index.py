@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.influence.penalties import Penalty, fit_penalised, groups_of, penalty_of
-from invariscope.criteria.influence.row_derivatives import (
-    LinearRows,
-    has_several_targets,
-    least_squares,
-    with_several_targets,
-)
+from invariscope.criteria.influence.penalties import Penalised, penalty_of
+from invariscope.criteria.influence.row_derivatives import LinearRows
+from invariscope.criteria.influence.shares import DOMAINS, rows_that_count, settled, shares_of
 from invariscope.criteria.influence.solution import (
+    FIXED,
     LARGEST_DENSE,
+    RECOMPUTED,
     Known,
     Options,
     Solution,
-    dense,
-    dense_penalised,
+    Trained,
+    by_penalty,
     known_of,
+    refuse_recomputed,
     result_of,
 )
 from invariscope.criteria.influence.structured import structured
+from invariscope.criteria.influence.top_model import (
+    UNFINISHED,
+    as_head_has_it,
+    given_or_fitted,
+    gradients_of_given,
+    plain_head,
+    rows_and_targets,
+    written_out,
+)
 from invariscope.criteria.material import FEWER_COLUMNS, MOST_WEIGHTS, AuditOptions, Material, Missing, fittable, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.heads.fit import evaluate, fit_pooled, least_loss, score_covariances, theta_of
-from invariscope.heads.linear_head import LinearHead, of_torch_layer, order_note
+from invariscope.heads.fit import evaluate, least_loss, score_covariances
+from invariscope.heads.linear_head import LinearHead, order_note
 from invariscope.heads.losses import loss_of
 from invariscope.results import InfluenceResult
 from invariscope.rows.arrays import Floats
 from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import generator, whole
-from invariscope.rows.settings import NOT_DRAWN, number_of_draws, switch
+from invariscope.rows.resampling import generator
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, one_of, switch
 from invariscope.rows.spelling import spelling
-from invariscope.rows.targets import Target, refuse_unfit_for_own_heads, target_in, target_of
+from invariscope.rows.targets import Target
 
 INTERCEPT = "(intercept)"
 EXACT = "The head makes no error on any row: nothing pulls at it, and there is no noise for a p-value."
@@ -68,6 +75,7 @@ def _from_material(material: Material, options: AuditOptions) -> InfluenceResult
         task=material.task,
         penalty=material.trained_with.penalty,
         penalty_weight=material.trained_with.weight,
+        hessian=material.trained_with.hessian,
         n_boot=options.n_boot,
         seed=options.seed,
     )
@@ -96,6 +104,9 @@ def influence_index(
     seed: int = 0,
     weight: Any = None,
     solver: str = "auto",
+    intercept: bool = True,
+    hessian: Any = DOMAINS,
+    shuffles: str = FIXED,
 ) -> InfluenceResult:
     """How differently the environments pull the top model, against environments dealt at random.
 
@@ -148,40 +159,44 @@ def influence_index(
     """
     if solver not in SOLVERS:
         raise InputError(f'solver "{solver}" is unknown: use {", ".join(SOLVERS)}')
-    exact = switch(exact, "exact")
-    options = Options(damping, number_of_draws(n_boot, fewest=1), exact, generator(seed))
-    head, intercept = _plain_head(head, solver)
-    data, target, names = _rows_and_targets(Z, y, env, weight, task, head)
+    exact, with_intercept = switch(exact, "exact"), switch(intercept, "intercept")
+    through = one_of(shuffles, "shuffles", (FIXED, RECOMPUTED))
+    options = Options(damping, number_of_draws(n_boot, fewest=1), exact, generator(seed), through)
+    head, with_intercept = plain_head(head, solver, with_intercept)
+    data, target, names = rows_and_targets(Z, y, env, weight, task, head)
     of_module = head is not None and not isinstance(head, LinearHead)
-    if data.weight is not None and (penalty is not None or exact or of_module):
-        data, target = _written_out(data, target, strictly=exact and penalty is not None)
+    if data.weight is not None and (penalty is not None or exact or of_module or options.recomputed):
+        data, target = written_out(data, target, strictly=exact and (penalty is not None or options.recomputed))
+    shares = shares_of(hessian, data)
     if of_module:
         from invariscope.criteria.influence.torch_network import measured_network
 
-        return measured_network(data, target, head, penalty, penalty_weight, options, solver)
+        return measured_network(data, target, head, penalty, penalty_weight, shares, options, solver)
     if solver in ("autograd", "cg"):
         raise InputError(f'solver "{solver}" is for torch modules: give one as head, or use "dense" or "kronecker"')
-    target = _as_head_has_it(target, head, data)
-    rows = LinearRows(data, loss_of(target), target.values, intercept=intercept)
-    chosen = penalty_of(penalty, penalty_weight, rows.reported)
-    solver = _solver_for(rows.size, solver, chosen)
+    target = as_head_has_it(target, head, data)
+    rows = LinearRows(data, loss_of(target), target.values, intercept=with_intercept)
     with one_blas_thread():
-        theta = _given_or_fitted(data, target, rows, head)
+        shares, told = settled(shares, data, lambda: gradients_of_given(data, rows, head))
+        chosen = penalty_of(penalty, penalty_weight, rows.reported, shares)
+        solver = _solver_for(rows.size, solver, chosen)
+        refuse_recomputed(options, solver)
+        theta, reached = given_or_fitted(data, target, rows, head, chosen, shares)
         if solver == "kronecker":
-            solution = structured(rows, theta, data, options)
-        elif chosen is None:
-            solution = _without_penalty(data, target, rows, theta, options)
+            solution = structured(rows, theta, data, shares, options)
         else:
-            solution = _with_penalty(data, rows, theta, chosen, options, refit=head is None)
+            known = None if chosen else _known(data, target, rows, theta, shares)
+            solution = by_penalty(rows, theta, data, known, chosen, shares, options)
+        if not reached:
+            solution.notes.append(UNFINISHED)
         if options.shuffles == 0:
             solution = solution.without_shuffles(NOT_DRAWN)
         elif target.task == "regression" or head is None:
             solution = _unless_without_error(solution, data, target, rows.mean_loss(theta))
-    if head is not None:
-        solution.notes.extend(order_note(target.classes))
+    solution.notes.extend([*told, *(order_note(target.classes) if head is not None else ())])
     if penalty is not None and penalty_weight == 0:
         solution.notes.append("penalty_weight is 0: the penalty has no part in the Hessian.")
-    return _result(data, target, rows, names, solution, penalty, float(penalty_weight))
+    return _result(data, target, rows, names, solution, Trained(penalty, float(penalty_weight), shares, through))
 
 
 def _unless_without_error(solution: Solution, data: Environments, target: Target, loss: float) -> Solution:
@@ -196,21 +211,7 @@ def _unless_without_error(solution: Solution, data: Environments, target: Target
     return solution.without_shuffles(SEPARATE)
 
 
-def _rows_and_targets(
-    Z: Any, y: Any, env: Any, weight: Any, task: str, head: Any
-) -> tuple[Environments, Target, tuple[str, ...]]:
-    """The rows, their target, and the names of the numbers to predict where a row has several."""
-    if not has_several_targets(y):
-        data = Environments.of(Z, y, env, weight)
-        target = target_of(data, task, outputs=_outputs(head, data))
-        if head is None:
-            refuse_unfit_for_own_heads(data, target)
-        return data, target, ()
-    data, values, names = with_several_targets(Z, y, env, weight)
-    return data, target_in(values, task=task, name="y"), names
-
-
-def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
+def _solver_for(size: int, solver: str, penalty: Penalised | None) -> str:
     """The solver for a linear head of so many parameters, if nobody says which."""
     if solver == "auto":
         solver = "dense" if size <= LARGEST_DENSE else "kronecker"
@@ -223,10 +224,11 @@ def _solver_for(size: int, solver: str, penalty: Penalty | None) -> str:
     return solver
 
 
-def _without_penalty(data: Environments, target: Target, rows: LinearRows, theta: Floats, options: Options) -> Solution:
+def _known(data: Environments, target: Target, rows: LinearRows, theta: Floats, shares: Floats) -> Known:
+    """Sums over rows without a penalty: of heads with an intercept, one number per row and scores they are had fast."""
     if target.values.ndim == 2 or not rows.intercept:
         blocks = rows.outputs if target.task == "regression" else 1
-        return dense(rows, theta, data, known_of(rows, theta, data, blocks), options)
+        return known_of(rows, theta, data, shares, blocks)
     total = float(data.rows.sum())
     at_head = evaluate(data, target, np.tile(theta, (len(data), 1)))
 
@@ -235,32 +237,8 @@ def _without_penalty(data: Environments, target: Target, rows: LinearRows, theta
         mean = sums.sum(axis=0) / total
         return np.asarray((outer.sum(axis=0) - total * np.outer(mean, mean)) / (total - 1.0))
 
-    known = Known(at_head.gradient / data.rows[:, None], at_head.hessian.sum(axis=0) / total, covariance)
-    return dense(rows, theta, data, known, options)
-
-
-def _with_penalty(
-    data: Environments, rows: LinearRows, theta: Floats, penalty: Penalty, options: Options, *, refit: bool
-) -> Solution:
-    reached = True
-    if refit:
-        theta, reached = fit_penalised(rows, theta, penalty, *groups_of(data, penalty, rows.weight))
-    solution = dense_penalised(rows, theta, data, penalty, options)
-    if not reached:
-        solution.notes.append(
-            "The head was fitted here, and the penalised objective was still falling at the last step: influences are "
-            "those of an unfinished fit. Pass the head of a model that was trained to the end."
-        )
-    return solution
-
-
-def _given_or_fitted(data: Environments, target: Target, rows: LinearRows, head: LinearHead | None) -> Floats:
-    """The head of the user, or the one fitted by ERM, as a flat vector on the design."""
-    if head is not None:
-        return theta_of(data, head.weight, head.bias) if rows.intercept else head.weight.ravel()
-    if target.values.ndim == 2:
-        return least_squares(rows)
-    return np.asarray(fit_pooled(data, target).theta[0])
+    hessian = np.tensordot(shares / data.rows, at_head.hessian, axes=1)  # H = Σ_e q_e H_e
+    return Known(at_head.gradient / data.rows[:, None], hessian, covariance, rows_that_count(data, shares))
 
 
 def _result(
@@ -269,8 +247,7 @@ def _result(
     rows: LinearRows,
     names: tuple[str, ...],
     solution: Solution,
-    penalty: str | None,
-    penalty_weight: float,
+    trained: Trained,
 ) -> InfluenceResult:
     order, columns = np.arange(rows.size), data.columns
     if rows.intercept:  # comes last in results
@@ -278,66 +255,4 @@ def _result(
         columns = (*columns, INTERCEPT)
     if rows.outputs > 1:
         columns = tuple(f"{column} [{label}]" for label in names or target.classes for column in columns)
-    return result_of(data, solution, columns, order, target.task, penalty, penalty_weight)
-
-
-def _plain_head(head: Any, solver: str) -> tuple[Any, bool]:
-    """A torch layer nn.Linear is a linear head, unless automatic differentiation was asked for; and whether it has an
-    intercept."""
-    if isinstance(head, LinearHead):
-        head.refuse_extreme()
-    if head is None or isinstance(head, LinearHead) or solver in ("autograd", "cg"):
-        return head, True
-    kinds = [(kind.__module__.split(".")[0], kind.__name__) for kind in type(head).__mro__]
-    if ("torch", "Module") not in kinds:
-        raise InputError(f"head is a {type(head).__name__}: give a LinearHead, or a torch module that maps Z to scores")
-    plain = of_torch_layer(head)
-    if plain is not None:
-        return plain, head.bias is not None
-    if solver in ("dense", "kronecker"):
-        raise InputError(f'solver "{solver}" is for linear heads: use "autograd" or "cg" for a {type(head).__name__}')
-    return head, True
-
-
-def _outputs(head: Any, data: Environments) -> int | None:
-    """How many numbers the head gives per row, if there is one."""
-    if head is None or isinstance(head, LinearHead):
-        return None if head is None else head.n_outputs
-    from invariscope.criteria.influence.torch_network import outputs_of
-
-    return outputs_of(head, data)
-
-
-def _written_out(data: Environments, target: Target, *, strictly: bool) -> tuple[Environments, Target]:
-    """Rows as often as their weight says: deals, halves of environments and their penalties are made of single rows.
-
-    Where weights are no whole numbers, rows of weight 0 leave, or they would be dealt like the others.
-    """
-    assert data.weight is not None
-    counts = whole(data.weight)
-    if counts is None and strictly:
-        raise InputError("exact shuffles under a penalty need weights that are whole numbers: use exact=False")
-    times = (data.weight > 0).astype(np.intp) if counts is None else counts
-    written = data.written_out(times)
-    if counts is None:
-        written = written.with_weight(data.weight[data.weight > 0])
-    return written, replace(target, values=np.repeat(target.values, times, axis=0))
-
-
-def _as_head_has_it(target: Target, head: LinearHead | None, data: Environments) -> Target:
-    """Check a given head against the data; a two-class head may have one score or two."""
-    if head is None:
-        return target
-    if head.n_features != data.X.shape[1]:
-        raise InputError(
-            f"the head has {head.n_features} weights but the representation has {data.X.shape[1]} columns: give the "
-            "columns it was fitted on"
-        )
-    if target.task == "binary" and head.n_outputs == 2:
-        return replace(target, task="multiclass")
-    expected = loss_of(target).n_scores
-    if head.n_outputs != expected:
-        raise InputError(
-            f"the head has {head.n_outputs} outputs but the target needs {expected}: give a head with as many"
-        )
-    return target
+    return result_of(data, solution, columns, order, target.task, trained)

@@ -92,7 +92,8 @@ def choose_damping(damping: float | str, whole: Curvatures, of_risks: Curvatures
 
     ``whole`` are the curvatures of the whole Hessian, ``of_risks`` those without the penalty: a penalty makes a few
     directions steep on purpose, and the others are not flat for that. Where it takes curvature away, what is missing
-    to that of the risks (or to the sampling noise, if that is less) is added.
+    to the sampling noise is added: no direction ends up nearer to zero than that, however nearly damping and a negative
+    curvature cancel.
     """
     notes = []
     eigenvalues, live, steepest = whole.values, whole.live, float(of_risks.values.max())
@@ -107,14 +108,17 @@ def choose_damping(damping: float | str, whole: Curvatures, of_risks: Curvatures
             f"{int((~live).sum())} of {len(live)} directions of the head have no curvature (dead units, constant or "
             "dependent columns, or the softmax's free constant); they carry no gradient and are left out."
         )
+    risks = of_risks.values[of_risks.live & (of_risks.values > 0)]
+    noise = noise_level(risks, rows)
     if damping != "auto":
         given = given_damping(damping)
         if lowest < 0:
-            rest = " It still has some with this damping." if given <= -lowest else ""
+            left = float(np.abs(eigenvalues[live] + given).min())
+            rest = " It still has some with this damping." if given < -lowest else ""
+            if left < noise:
+                rest = f" With this damping a direction is left within {left:.3g} of zero: dividing by it is unstable."
             notes.append(f"{_not_a_minimum(lowest)}{rest}")
         return Damping(given, given, -math.inf, "given", notes)
-    risks = of_risks.values[of_risks.live & (of_risks.values > 0)]
-    noise = noise_level(risks, rows)
     small = int(np.count_nonzero(risks < noise))
     base, reason = 0.0, "0: no direction is flatter than sampling noise"
     if small:
@@ -125,13 +129,12 @@ def choose_damping(damping: float | str, whole: Curvatures, of_risks: Curvatures
             f"Damping {base:.3g} ({reason}) was added to the Hessian: {small} of its directions {flatter} amplifies "
             f"noise.{_for_their_units(of_risks, small, rows)}"
         )
-    floor = min(noise, float(risks.min()))
-    added = max(base, floor - lowest)
+    added = max(base, noise - lowest)
     if added > base:
-        reason = "what is missing to the curvature of the risks, or to sampling noise"
+        reason = "what is missing to the sampling noise of the Hessian of the risks"
         ahead = _not_a_minimum(lowest) if lowest < 0 else "The penalty takes curvature away."
         notes.append(f"{ahead} Damping {added:.3g} gives it back.")
-    return Damping(added, base, floor, reason, notes)
+    return Damping(added, base, noise, reason, notes)
 
 
 def _for_their_units(of_risks: Curvatures, small: int, rows: float) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.heads.linear_algebra import spectrum
 from invariscope.heads.losses import Loss, score_rows
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
@@ -166,13 +165,3 @@ def with_several_targets(Z: Any, y: Any, env: Any, weight: Any) -> tuple[Environ
         raise InputError(f"X has {len(Z)} rows but y has {len(values)}: give one value per row")
     data = Environments(Z, values[:, 0], env, weight)
     return data, data.grouped(values, "y"), names
-
-
-def least_squares(rows: LinearRows) -> Floats:
-    """The pooled (ERM) head for targets of several numbers, flat."""
-    gram, cross = np.zeros((rows.width, rows.width)), np.zeros((rows.width, rows.outputs))
-    for block, design in rows.designs():
-        scaled = design * rows.weight[block][:, None]
-        gram += scaled.T @ design
-        cross += scaled.T @ rows.targets[block]
-    return np.asarray((spectrum(gram).inverse() @ cross).T.ravel())

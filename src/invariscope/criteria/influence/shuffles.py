@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope.criteria.influence.inverse import Damping
-from invariscope.criteria.influence.penalties import Penalty
+from invariscope.criteria.influence.penalties import Penalised
 from invariscope.criteria.influence.row_derivatives import OUTER, Means, RowDerivatives, row_covariance
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.spelling import spelling
@@ -126,7 +126,7 @@ class PenalisedShuffles:
 
     rows: RowDerivatives
     theta: Floats
-    penalty: Penalty
+    penalty: Penalised
     codes: Integers
     sizes: Floats
     basis: Floats
@@ -239,7 +239,7 @@ class PenalisedShuffles:
         mean = float(rows.weight @ watched) / total
         apart = (watched - mean) / (total - 1.0)
         on_loss, on_slope = rows.weight / total, None
-        if penalty.name == "vrex":  # Σ (ℓ_e − ℓ̄) H_e: the mean over environments is taken off
+        if not penalty.uses_slopes:  # vrex: Σ (ℓ_e − ℓ̄) H_e: the mean over environments is taken off
             noise = (1.0 - 1.0 / m) * float(np.mean(1.0 / sizes))
             on_loss = on_loss + 2.0 * penalty.strength * noise * rows.weight * apart
         else:  # of two halves, dealt without replacement, one knows the other by −1/n only

@@ -12,6 +12,7 @@ import numpy as np
 
 from invariscope.criteria.influence.inverse import NULL_SPACE, Curvatures, choose_damping
 from invariscope.criteria.influence.row_derivatives import LinearRows
+from invariscope.criteria.influence.shares import by_row, rows_that_count
 from invariscope.criteria.influence.shuffles import batches, largest_spread, spectral_shuffles
 from invariscope.criteria.influence.solution import Options, Solution, eigen
 from invariscope.heads.linear_algebra import conjugate_gradients, largest_eigenvalue
@@ -56,17 +57,18 @@ class Moment:
 
 
 class Kronecker:
-    """The Hessian of the pooled mean loss as a product A ⊗ B, beside the true one as a function.
+    """The Hessian of the mean loss as a product A ⊗ B, beside the true one as a function; ``counted`` (n,) is what
+    the loss of every row is multiplied with there.
 
     Vectors come in stacks (r, K, p).
     """
 
-    def __init__(self, rows: LinearRows, theta: Floats) -> None:
-        self.rows, self.theta, self.total = rows, theta, float(rows.weight.sum())
+    def __init__(self, rows: LinearRows, theta: Floats, counted: Floats) -> None:
+        self.rows, self.theta, self.counted, self.total = rows, theta, counted, float(rows.weight.sum())
         scores_curvature, whole = np.zeros((rows.outputs, rows.outputs)), 0.0
         moment = Moment(rows.width, len(rows.weight))
-        for _, design, scores, weight in self._blocks():
-            of_row = np.zeros(len(design))
+        for block, design, scores, _ in self._blocks():
+            of_row, weight = np.zeros(len(design)), counted[block]
             for (k, j), curvature, _ in rows.loss.curvatures(scores):
                 of_pair = np.broadcast_to(curvature, len(design))
                 scores_curvature[k, j] += weight @ of_pair
@@ -74,7 +76,7 @@ class Kronecker:
             moment.add(design, weight * of_row)
             whole += float((weight * of_row).sum())
         upper = np.triu(scores_curvature, 1)
-        of_scores, self.score_basis = eigen((scores_curvature + upper.T) / self.total)
+        of_scores, self.score_basis = eigen(scores_curvature + upper.T)
         of_rows, self.row_basis = moment.eigen(whole)
         self.live = np.outer(of_scores.live, of_rows.live)
         self.eigenvalues = np.where(self.live, np.outer(of_scores.values, of_rows.values), 0.0)
@@ -97,12 +99,12 @@ class Kronecker:
         """The true Hessian: one pass for all vectors."""
         count, outputs, width = vectors.shape
         out, flat = np.zeros((width, count * outputs)), vectors.reshape(count * outputs, width)
-        for _, design, scores, weight in self._blocks():
+        for block, design, scores, _ in self._blocks():
             along = (design @ flat.T).reshape(len(design), count, outputs)
-            # H v = (1/n) Σ w (C V z) zᵀ
-            bent = self.rows.loss.curved(scores, along) * weight[:, None, None]
+            # H v = Σ_i a_i (C V z) zᵀ, a_i = q_e / n_e
+            bent = self.rows.loss.curved(scores, along) * self.counted[block][:, None, None]
             out += design.T @ bent.reshape(len(design), -1)
-        return np.ascontiguousarray(out.T).reshape(vectors.shape) / self.total
+        return np.ascontiguousarray(out.T).reshape(vectors.shape)
 
     def covariance_times(self, vectors: Floats) -> Floats:
         """The covariance of one row's gradient: one pass for all vectors."""
@@ -180,16 +182,16 @@ class Kronecker:
         return spectrum, rest, float(np.clip((missed**2).sum() / PROBES, *bounds)) if rest > 0 else 0.0
 
 
-def structured(rows: LinearRows, theta: Floats, data: Environments, options: Options) -> Solution:
+def structured(rows: LinearRows, theta: Floats, data: Environments, shares: Floats, options: Options) -> Solution:
     """Influences of the environments by conjugate gradients, and shuffles from the spectrum of rows' influences."""
-    kronecker = Kronecker(rows, theta)
+    kronecker = Kronecker(rows, theta, by_row(data, rows.weight, shares))
     missing = (rows.size - kronecker.live.size, 0)  # of fewer rows than columns
     spectrum = np.pad(np.sort(kronecker.eigenvalues, axis=None), missing)
     total, largest = float(spectrum.sum()), kronecker.largest()
     # the trace of A ⊗ B is that of H, its largest eigenvalue is not: with the true one, the others get what is left
     spectrum = np.append(spectrum[:-1] * (max(total - largest, 0.0) / max(total - spectrum[-1], 1e-300)), largest)
     curvatures = Curvatures(spectrum, np.pad(kronecker.balanced.ravel(), missing))
-    chosen = choose_damping(options.damping, curvatures, curvatures, float(data.rows.sum()))
+    chosen = choose_damping(options.damping, curvatures, curvatures, rows_that_count(data, shares))
     m, added = len(data), chosen.added
     member = (np.arange(m)[:, None] == data.codes).astype(np.float64)
     influences, residual, steps = kronecker.inverse_times(kronecker.gradients(member), added, SOLVE_TOLERANCE)

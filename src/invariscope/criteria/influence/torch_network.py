@@ -15,14 +15,18 @@ from torch.func import functional_call, grad, vjp, vmap
 
 from invariscope.criteria.influence.inverse import Damping, given_damping
 from invariscope.criteria.influence.penalties import penalty_of
+from invariscope.criteria.influence.shares import by_row, settled
 from invariscope.criteria.influence.shuffles import largest_spread
 from invariscope.criteria.influence.solution import (
     LARGEST_DENSE,
+    OfRisks,
     Options,
     Solution,
-    dense,
-    dense_penalised,
+    Trained,
+    as_shrunk,
+    by_penalty,
     known_of,
+    refuse_recomputed,
     result_of,
 )
 from invariscope.errors import InputError
@@ -164,12 +168,16 @@ def measured_network(
     module: torch.nn.Module,
     penalty: str | None,
     penalty_weight: float,
+    shares: Floats | None,
     options: Options,
     solver: str,
 ) -> InfluenceResult:
-    """The influence index of a torch module on the rows of ``data``."""
+    """The influence index of a torch module on the rows of ``data``; its environments' ``shares``, or ``None`` where
+    the module tells them."""
     rows = ModuleRows(data, target, module)
-    chosen = penalty_of(penalty, penalty_weight, rows.reported)
+    theta = rows.theta.numpy()
+    shares, told = settled(shares, data, lambda: _mean_gradients(rows, data, 0, options.rng))
+    chosen = penalty_of(penalty, penalty_weight, rows.reported, shares)
     if chosen is not None and data.weight is not None:
         raise InputError(
             "weights under a penalty must be whole numbers where the head is a torch module: repeat rows, or leave the "
@@ -177,60 +185,85 @@ def measured_network(
         )
     if solver == "auto":
         solver = "autograd" if rows.size <= LARGEST_DENSE else "cg"
+    refuse_recomputed(options, solver)
     if solver == "autograd" and rows.size > LARGEST_DENSE:
         raise InputError(
             f"the head has {rows.size:,} parameters, and a whole Hessian is only computed up to {LARGEST_DENSE:,}: "
             'give the top model alone and its features as Z, or use solver="cg"'
         )
-    theta = rows.theta.numpy()
     with one_blas_thread():
         if solver == "cg":
-            solution = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), options)
-        elif chosen is None:
-            solution = dense(rows, theta, data, known_of(rows, theta, data), options)
+            solution = by_conjugate_gradients(rows, data, penalty, float(penalty_weight), shares, options)
         else:
-            solution = dense_penalised(rows, theta, data, chosen, options)
+            known = None if chosen else known_of(rows, theta, data, shares)
+            solution = by_penalty(rows, theta, data, known, chosen, shares, options)
     if solver == "autograd":
         solution = replace(solution, solver="autograd")
     if options.shuffles == 0:
         solution = solution.without_shuffles(NOT_DRAWN)
-    return result_of(data, solution, rows.names(), slice(None), rows.task, penalty, float(penalty_weight))
+    solution.notes.extend(told)
+    trained = Trained(penalty, float(penalty_weight), shares, options.shuffles_through)
+    return result_of(data, solution, rows.names(), slice(None), rows.task, trained)
 
 
 def objective_of(
-    rows: ModuleRows, data: Environments, penalty: str | None, weight: float
+    rows: ModuleRows, data: Environments, penalty: str | None, weight: float, shares: Floats
 ) -> Callable[[Tensor], Tensor]:
-    """The training objective as a function of the flat parameters, with the penalties of :class:`Penalty`; in units in
-    which the squared loss is ½ (s − y)². Without a penalty, the pooled mean loss."""
-    counts = torch.tensor(rows.weight)
+    """The training objective as a function of the flat parameters, with the penalties of :class:`Penalised`; in units
+    in which the squared loss is ½ (s − y)². Without a penalty, the risks alone, by their ``shares``."""
+    counted = torch.tensor(by_row(data, rows.weight, shares))
     runs = [slice(int(a), int(b)) for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
 
     def objective(theta: Tensor) -> Tensor:
         losses = rows.losses(theta, rows.inputs, rows.columns)
+        risk = counted @ losses
         if penalty is None:
-            return counts @ losses / counts.sum()
-        risks = torch.stack([losses[run].mean() for run in runs])
+            return risk
         if penalty == "vrex":
-            return risks.mean() + weight * rows.reported * risks.var(correction=0)
+            risks = torch.stack([losses[run].mean() for run in runs])
+            return risk + weight * rows.reported * risks.var(correction=0)
         slopes = rows.slopes(theta, rows.inputs, rows.columns)
         halves = [slice(0, None, 2), slice(1, None, 2)] if penalty == "irm_split" else [slice(None), slice(None)]
         # IRM: (1/m) Σ_e D_e' D_e'', D the mean slopes of the even and of the odd rows, or both times of all
         means = torch.stack([torch.stack([slopes[run][half].mean() for half in halves]) for run in runs])
-        return risks.mean() + weight * rows.reported * means.prod(dim=1).mean()
+        return risk + weight * rows.reported * means.prod(dim=1).mean()
 
     return objective
 
 
 def by_conjugate_gradients(
-    rows: ModuleRows, data: Environments, penalty: str | None, weight: float, options: Options
+    rows: ModuleRows, data: Environments, penalty: str | None, weight: float, shares: Floats, options: Options
 ) -> Solution:
     """Influences of the environments and of a few deals, with Hessian-vector products only.
 
     A network that was not trained to a minimum has negative curvature; where conjugate gradients meet it, damping is
-    made larger (if it is "auto") until they do not. Deals keep the Hessian of the environments as they are: exact
-    without a penalty, and an approximation with one.
+    made larger (if it is "auto") until they do not. Deals keep the Hessian of the environments as they are.
     """
-    objective = objective_of(rows, data, penalty, weight)
+    notes: list[str] = []
+    deals = options.shuffles if options.exact else min(options.shuffles, SHUFFLES)
+    if deals < options.shuffles:
+        notes.append(
+            f"{deals} shuffles were dealt instead of {options.shuffles}, since each costs a solve: "
+            f"{spelling().call('iv.influence_index', 'exact=True')} deals them all."
+        )
+    m, gradients = len(data), _mean_gradients(rows, data, deals, options.rng)
+    plain = None
+    if penalty is not None:  # the deals are those of the risks
+        quiet = _solved(objective_of(rows, data, None, 0.0, shares), rows, gradients, options, [])
+        null = largest_spread(quiet[0][m:].reshape(deals, m, rows.size))
+        plain, gradients = OfRisks(-quiet[0][:m], null, quiet[2]), gradients[:m]
+    solved, largest, added, reason = _solved(
+        objective_of(rows, data, penalty, weight, shares), rows, gradients, options, notes
+    )
+    null = largest_spread(solved[m:].reshape(deals, m, rows.size)) if plain is None else as_shrunk(plain, -solved)
+    chosen = Damping(added, added, -np.inf, reason, notes)
+    return Solution(-solved[:m], null, np.array([largest]), rows.size, chosen, "cg", plain)
+
+
+def _solved(
+    objective: Callable[[Tensor], Tensor], rows: ModuleRows, gradients: Floats, options: Options, notes: list[str]
+) -> tuple[Floats, float, float, str]:
+    """(H + damping)⁻¹ g for all gradients, the largest curvature, the damping and its reason; ``notes`` grow."""
     back = vjp(grad(objective), rows.theta)[1]
 
     def times(vectors: Floats) -> Floats:
@@ -238,17 +271,9 @@ def by_conjugate_gradients(
         products: Tensor = vmap(lambda vector: back(vector)[0], chunk_size=1)(torch.tensor(vectors))
         return products.numpy()
 
-    notes = []
-    deals = options.shuffles if options.exact else min(options.shuffles, SHUFFLES)
-    if deals < options.shuffles:
-        notes.append(
-            f"{deals} shuffles were dealt instead of {options.shuffles}, since each costs a solve: "
-            f"{spelling().call('iv.influence_index', 'exact=True')} deals them all."
-        )
     largest = largest_eigenvalue(times, options.rng.standard_normal((1, rows.size)), POWER_STEPS)
     automatic = options.damping == "auto"
     start = DAMPING * largest if automatic else given_damping(options.damping)
-    gradients = _mean_gradients(rows, data, deals, options.rng)
     solved, residual, steps, added, lowest = _damped_solve(times, gradients, start, automatic)
     reason = f"given, {added / largest:.2g} of the largest curvature"
     if automatic:
@@ -260,10 +285,7 @@ def by_conjugate_gradients(
         f"Influences on {rows.size:,} parameters by {steps} steps of conjugate gradients; largest relative residual "
         f"{residual:.1g}{'' if residual <= CG_TOLERANCE else ': not solved, so damp more'}."
     )
-    by_deal = solved.reshape(1 + deals, len(data), -1)
-    eigenvalues = np.array([largest])
-    chosen = Damping(added, added, -np.inf, reason, notes)
-    return Solution(-by_deal[0], largest_spread(by_deal[1:]), eigenvalues, rows.size, chosen, "cg")
+    return solved, largest, added, reason
 
 
 def _damped_solve(

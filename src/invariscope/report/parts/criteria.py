@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope import wording
-from invariscope.auditing.algorithm_needed import index_words
+from invariscope.auditing.algorithm_needed import index_words, without_penalty_words
 from invariscope.auditing.record import Audit
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, escaped, section, small, table
@@ -87,7 +87,8 @@ def _detail(result: Any, alpha: float) -> str:
             return _joined("mean over environments", chance)
         case InfluenceResult():
             bound = index_words(result, alpha, "when shuffled")[1]
-            return _joined(bound, wording.pvalue(result.pvalue, len(result.null)) if bound else "")
+            chance = wording.pvalue(result.pvalue, len(result.null)) if bound else ""
+            return _joined(bound, chance, without_penalty_words(result, alpha))
         case DricResult():
             log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
             return _joined(log10, shuffled(result.null))

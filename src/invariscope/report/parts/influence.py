@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invariscope import wording
-from invariscope.auditing.algorithm_needed import index_words
+from invariscope.auditing.algorithm_needed import index_words, without_penalty_words
 from invariscope.auditing.record import Audit
 from invariscope.auditing.verdict import most_affected
 from invariscope.report.markup import Figure, section
@@ -20,7 +20,8 @@ from invariscope.rows.arrays import Floats
 @dataclass(frozen=True)
 class Cloud:
     """The influence index against its value for shuffled environments: histogram ``counts`` between ``edges``;
-    ``bound`` says how far it goes without a difference, ``pull`` who pulls where."""
+    ``bound`` says how far it goes without a difference, ``pull`` who pulls where, ``plain`` what the index is without
+    the penalty that the model was trained with."""
 
     value: float
     edges: Floats
@@ -29,6 +30,7 @@ class Cloud:
     draws: int
     finding: str
     pull: str
+    plain: str = ""
 
 
 def cloud(audit: Audit) -> Cloud | None:
@@ -49,6 +51,19 @@ def cloud(audit: Audit) -> Cloud | None:
         draws=len(shuffled),
         finding=f"The environments pull the head apart {more} than chance does ({chance})",
         pull=_pull(result, audit),
+        plain=_plain(result, audit.settings.alpha),
+    )
+
+
+def _plain(result: InfluenceResult, alpha: float) -> str:
+    """Both indices of a model that was trained with a penalty: along its weight they may say opposite things."""
+    told = without_penalty_words(result, alpha)
+    if not told:
+        return ""
+    value, _ = index_words(result, alpha)
+    return (
+        f"The index is {value} with the penalty in the head's curvature, {told}: the first says how far environments "
+        "could still move a head that the penalty holds, the second how far apart they pull. Both have the same p-value."
     )
 
 
@@ -82,6 +97,6 @@ def markup(audit: Audit, figure: Figure) -> str:
     caption = (
         f"Bars: the index for rows dealt at random into environments of the same sizes, {numbers.draws:,} "
         f"times: {numbers.bound}. Line: the environments as they are. "
-        f"{numbers.pull}"
+        f"{numbers.pull} {numbers.plain}"
     ).strip()
     return section("Influence of each environment on the head", numbers.finding, figure("histogram", numbers, caption))
