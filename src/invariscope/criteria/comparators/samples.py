@@ -11,7 +11,7 @@ from invariscope.errors import InputError
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.settings import one_of
-from invariscope.rows.targets import target_of
+from invariscope.rows.targets import Target, target_of
 
 ON = ("auto", "z", "zy")
 SCALES = ("spread", "none")
@@ -62,14 +62,17 @@ def sample_of(
     data.refuse_out_of_range()
     if on == "zy" and data.y is None:
         raise InputError('on="zy" compares the target as well, and there is none: pass y, or on="z"')
-    columns = np.empty((len(data.X), 0))
-    if on != "z" and data.y is not None:
-        target = target_of(data, task)
-        columns = target.values.reshape(len(data.X), -1)
-        if target.task != "regression":
-            columns = (columns == np.arange(len(target.classes))).astype(np.float64)
+    columns = np.empty((len(data.X), 0)) if on == "z" or data.y is None else target_columns(target_of(data, task))
     z, y = (_in_spreads(values, data.weight, scale == "spread") for values in (data.X, columns))
     return Sample(data, z, y, data.weight)
+
+
+def target_columns(target: Target) -> Floats:
+    """(n, k): the numbers of a target, or for every class a column of 0 and 1."""
+    columns = target.values.reshape(len(target.values), -1)
+    if target.task == "regression":
+        return columns
+    return np.asarray(columns == np.arange(len(target.classes)), dtype=np.float64)
 
 
 def _in_spreads(columns: Any, weight: Floats | None, scaled: bool) -> Floats:
