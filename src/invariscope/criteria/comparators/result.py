@@ -49,3 +49,18 @@ class DomainClassifierResult(ComparatorResult):
     auc_ahead: float
     auc_pvalue: float
     auc_null: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalInformationResult(ComparatorResult):
+    """What the target tells of the environment beyond the prediction, in nats.
+
+    See :func:`invariscope.conditional_mutual_information`. ``corrected`` is the value without the bias of counting
+    (Miller and Madow), and not below 0. ``statistic`` is what ``null`` and ``pvalue`` are about: the value itself where
+    rows are counted, and where classifiers judge them what they gain on rows that they were not fitted to, beyond
+    chance. ``strata`` is how many different predictions there are; 0 where they were not counted.
+    """
+
+    corrected: float
+    statistic: float
+    strata: int
