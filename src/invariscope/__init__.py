@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 from invariscope import datasets
 from invariscope.auditing.audit import audit
 from invariscope.auditing.record import Audit
+from invariscope.criteria.comparators.conditional_mutual_information import conditional_mutual_information
+from invariscope.criteria.comparators.cramer_wold import cramer_wold
+from invariscope.criteria.comparators.domain_classifier import domain_classifier
+from invariscope.criteria.comparators.environment_classifier import EnvironmentClassifier
 from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.predictions.calibration_variance import calibration_variance
@@ -44,6 +48,7 @@ __version__ = _VERSION
 __all__ = [
     "Audit",
     "DensityRatio",
+    "EnvironmentClassifier",
     "Environments",
     "Estimate",
     "InputError",
@@ -55,8 +60,11 @@ __all__ = [
     "__version__",
     "audit",
     "calibration_variance",
+    "conditional_mutual_information",
+    "cramer_wold",
     "datasets",
     "density_ratio",
+    "domain_classifier",
     "dric",
     "influence_index",
     "irm_penalty",
