@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 from invariscope import datasets
 from invariscope.auditing.audit import audit
 from invariscope.auditing.record import Audit
+from invariscope.criteria.comparators.hsic import hsic
+from invariscope.criteria.comparators.kmaxic import kmaxic
+from invariscope.criteria.comparators.mmd import mmd
+from invariscope.criteria.comparators.subgroup_invariance import subgroup_invariance
 from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.predictions.calibration_variance import calibration_variance
@@ -57,12 +61,16 @@ __all__ = [
     "datasets",
     "density_ratio",
     "dric",
+    "hsic",
     "influence_index",
     "irm_penalty",
+    "kmaxic",
+    "mmd",
     "read",
     "regret",
     "risk_variance",
     "split",
+    "subgroup_invariance",
     "transport_gap",
     "worst_case",
     "worst_case_in_inputs",
