@@ -93,9 +93,7 @@ def domain_classifier(
     draws, rng = number_of_draws(n_boot), generator(seed)
     checked_classifier(classifier)
     if trained_on is not None:
-        return _trained(trained_on, classifier, on, task, seed).apply(
-            Z, y, env, weight=weight, n_boot=draws, seed=seed
-        )
+        return _trained(trained_on, classifier, on, task, seed).apply(Z, y, env, weight=weight, n_boot=draws, seed=seed)
     sample = sample_of(Z, y, env, weight, on=on, task=task)
     said = judged(classifier, rows_to_judge(sample), rng)
     return told_apart(sample, said, draws, rng, f"{said.description}, {FOLDS} folds")

@@ -9,7 +9,6 @@ import scipy.special
 
 from invariscope.criteria.comparators.fold_scores import FittedClassifier, Judged
 from invariscope.ratios.estimator import GroupedRows
-from invariscope.ratios.logistic import fit_logistic
 from invariscope.rows.arrays import Floats, Integers
 
 QUANTILE = float(scipy.special.ndtri(0.975))
