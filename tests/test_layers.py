@@ -32,6 +32,7 @@ LAYERS: dict[str, set[str]] = {
     "training": {"rows", "heads", "models", "ratios", "objectives"},
     "estimators": {"rows", "heads", "models", "reading", "ratios", "objectives", "training"},
     "auditing": {"rows", "heads", "models", "ratios", "criteria"},
+    "selection": {"rows", "heads", "models", "criteria", "auditing"},
     "report": {"rows", "ratios", "criteria", "auditing"},
     "cli": {"rows", "models", "ratios", "criteria", "objectives", "estimators", "datasets", "reading", "auditing"},
 }

@@ -16,6 +16,14 @@ from typing import TYPE_CHECKING, Any
 from invariscope import datasets
 from invariscope.auditing.audit import audit
 from invariscope.auditing.record import Audit
+from invariscope.criteria.comparators.conditional_mutual_information import conditional_mutual_information
+from invariscope.criteria.comparators.cramer_wold import cramer_wold
+from invariscope.criteria.comparators.domain_classifier import domain_classifier
+from invariscope.criteria.comparators.environment_classifier import EnvironmentClassifier
+from invariscope.criteria.comparators.hsic import hsic
+from invariscope.criteria.comparators.kmaxic import kmaxic
+from invariscope.criteria.comparators.mmd import mmd
+from invariscope.criteria.comparators.subgroup_invariance import subgroup_invariance
 from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.predictions.calibration_variance import calibration_variance
@@ -35,6 +43,7 @@ from invariscope.reading.read import read
 from invariscope.results import VERSION as _VERSION
 from invariscope.results import Estimate
 from invariscope.rows.environments import Environments
+from invariscope.selection.three_steps import three_steps
 
 if TYPE_CHECKING:
     from invariscope.estimators import InvariantClassifier, InvariantRegressor, LeaveOneEnvironmentOut
@@ -44,6 +53,7 @@ __version__ = _VERSION
 __all__ = [
     "Audit",
     "DensityRatio",
+    "EnvironmentClassifier",
     "Environments",
     "Estimate",
     "InputError",
@@ -55,16 +65,24 @@ __all__ = [
     "__version__",
     "audit",
     "calibration_variance",
+    "conditional_mutual_information",
+    "cramer_wold",
     "datasets",
     "density_ratio",
+    "domain_classifier",
     "dric",
+    "hsic",
     "influence_index",
     "irm_penalty",
+    "kmaxic",
+    "mmd",
     "multi_environment_calibration",
     "read",
     "regret",
     "risk_variance",
     "split",
+    "subgroup_invariance",
+    "three_steps",
     "transport_gap",
     "worst_case",
     "worst_case_in_inputs",

@@ -63,6 +63,10 @@ def _audit_of_a_function(**given: Any) -> Any:
     return iv.audit(plain.function, **given)
 
 
+def _steps(**given: Any) -> Any:
+    return iv.three_steps({"ERM": None}, **given).to_dict()
+
+
 def _read(X: Any, **options: Any) -> Any:
     return iv.read(X, **options)
 
@@ -137,6 +141,12 @@ DOORS: dict[str, Door] = {
     ),
     "audit of a network": Door(iv.audit, {"model": plain.network(), **ROWS, **ONE}, {**A_KINDS}, slow=True),
     "audit of an estimator": Door(iv.audit, {"model": plain.regressor(), **ROWS, **ONE}, {"X": "matrix"}, slow=True),
+    "three steps": Door(
+        _steps,
+        {**ROWS, "n_boot": 0},
+        {**A_KINDS, **DRAWN, "task": "task", "alpha": "share", "env_name": "name", "target_name": "name"},
+    ),
+    "three steps of classes": Door(_steps, {**IN_CLASSES, "n_boot": 0}, {"y": "classes"}, slow=True),
     "audit, every criterion": Door(
         iv.audit,
         {"model": plain.linear(), **ROWS, "n_boot": 0, "weight": plain.WEIGHT},

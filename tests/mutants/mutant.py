@@ -29,6 +29,7 @@ ROOMS = (
     "training",
     "estimators",
     "auditing",
+    "selection",
     "report",
     "cli",
     "datasets",

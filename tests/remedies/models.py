@@ -28,7 +28,9 @@ import invariscope as iv
 from invariscope.models.files import load_model
 from tests.remedies.case import Case
 
-ROOM = tuple(f"models/{name}" for name in ("adapters", "file", "native", "outputs", "sklearn", "splits"))
+ROOM = tuple(
+    f"models/{name}" for name in ("adapters", "file", "native", "outputs", "sklearn", "splits", "trained_with")
+)
 
 RNG = np.random.default_rng(0)
 X, SITE = RNG.normal(size=(60, 2)), np.repeat(["A", "B"], 30)
@@ -157,6 +159,11 @@ def saved_before() -> Any:
 
 
 CASES = [
+    Case(
+        "give an objective with its weight",
+        lambda: iv.three_steps({"ERM": None}, X, Y, SITE, trained_with={"ERM": "irm"}, n_boot=0),
+        lambda: iv.three_steps({"ERM": None}, X, Y, SITE, trained_with={"ERM": iv.objectives.IRM(weight=9)}, n_boot=0),
+    ),
     Case("cannot be called with X alone", lambda: audit(lambda: P), lambda: audit(lambda rows: rows[:, 0])),
     # --- what can be split ---
     Case("LinearRegression(...).fit(X, y)", lambda: answers(LinearRegression), lambda: answers(LINE)),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from invariscope.errors import InputError
+from invariscope.rows.settings import shown
+
 ERM = "erm"
 
 
@@ -47,6 +50,24 @@ def trained_with(objective: Any, scale: float = 1.0) -> TrainedWith:
         return TrainedWith(name, hessian="rows" if getattr(objective, "per", "") == "row" else "domains")
     bends = getattr(objective, "weight", 0.0) > 0 or name in ("mixup", "lisa")
     return TrainedWith(name, remark=REMARK.format(name) if bends else "")
+
+
+def trained_with_of(said: Any, name: str) -> TrainedWith:
+    """From what a user says of a model: an objective, or the name of one whose curvature in the head is that of ERM.
+
+    >>> trained_with_of("group_dro", "trained_with")
+    TrainedWith(name='group_dro', penalty=None, weight=0.0)
+    """
+    if isinstance(said, TrainedWith):
+        return said
+    if isinstance(said, str) and said.lower() not in ("irm", "vrex", "rex"):
+        return TrainedWith(said.lower())
+    if isinstance(said, str) or not hasattr(said, "name") or not hasattr(said, "penalty"):
+        raise InputError(
+            f"{name} is {shown(said)}: give an objective with its weight, such as iv.objectives.IRM(weight=100), or "
+            'the name of one without a penalty on the head, such as "group_dro"'
+        )
+    return trained_with(said)
 
 
 @runtime_checkable

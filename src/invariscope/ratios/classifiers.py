@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from invariscope.errors import InputError
 from invariscope.ratios.estimator import Estimator, GroupedRows
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.resampling import folds_by_content
 
 FOLDS = 3
@@ -42,7 +42,7 @@ class ClassifierFit:
         return f"{type(self.classifier).__name__}, {FOLDS} fits, calibrated on held-out rows"
 
     def log_densities(self, X: Floats) -> Floats:
-        logs = [_log_probabilities(model, X, len(self.bias)) for model in self.models]
+        logs = [log_probabilities(model, X, len(self.bias)) for model in self.models]
         return np.asarray(self.temperature * np.mean(logs, axis=0) + self.bias)
 
     def again(self, rows: GroupedRows) -> ClassifierFit:
@@ -51,48 +51,67 @@ class ClassifierFit:
 
 def classifier_estimator(classifier: Any) -> Estimator:
     """Make an estimator of density ratios of a scikit-learn classifier."""
+    refuse_no_classifier(classifier, "density ratios need")
+    return lambda rows, rng: _fitted(classifier, rows)
+
+
+def refuse_no_classifier(classifier: Any, who_needs: str) -> None:
+    """What has no probabilities to give, or is a class and not a classifier."""
     if isinstance(classifier, type):
         raise InputError(f"{classifier.__name__} is a class, not a classifier: pass one, {classifier.__name__}()")
     if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
         raise InputError(
-            f"{type(classifier).__name__} is no classifier with probabilities: density ratios need fit and "
+            f"{type(classifier).__name__} is no classifier with probabilities: {who_needs} fit and "
             "predict_proba (for a support-vector machine, wrap it in CalibratedClassifierCV)"
         )
-    return lambda rows, rng: _fitted(classifier, rows)
 
 
 def fit_forest(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
     """A random forest: steps and interactions, no smooth tails."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    # smaller leaves are noisy in few columns, larger ones blind in many
-    leaf = _leaf(max(10, int(np.sqrt(len(rows.X)))), rows)
-    return _fitted(RandomForestClassifier(100, min_samples_leaf=leaf, n_jobs=-1, random_state=_seed(rng)), rows)
+    return _fitted(forest(rows, rng), rows)
 
 
 def fit_boosting(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
     """Boosted trees, stopped when held-out rows stop gaining."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    # log ratios are mostly smooth and additive: small trees are twice as accurate here as large ones
-    model = HistGradientBoostingClassifier(
-        max_leaf_nodes=4, min_samples_leaf=_leaf(40, rows), max_iter=300, early_stopping=True, random_state=_seed(rng)
-    )
-    return _fitted(model, rows)
+    return _fitted(boosting(rows, rng), rows)
 
 
 def fit_mlp(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
-    """The network of the DRIC paper's Table 8: two layers of 256 rectified units, with dropout, early stopping.
+    """The network of the DRIC paper's Table 8: two layers of 256 rectified units, with dropout, early stopping."""
+    return _fitted(mlp(rows, rng), rows)
 
-    With PyTorch if it is installed; else scikit-learn's, which has no dropout and relies on early stopping alone.
+
+def forest(rows: GroupedRows, rng: np.random.Generator) -> Any:
+    """A random forest that suits so many rows, not fitted yet."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    # smaller leaves are noisy in few columns, larger ones blind in many
+    leaf = _leaf(max(10, int(np.sqrt(len(rows.X)))), rows)
+    return RandomForestClassifier(100, min_samples_leaf=leaf, n_jobs=-1, random_state=_seed(rng))
+
+
+def boosting(rows: GroupedRows, rng: np.random.Generator) -> Any:
+    """Boosted trees that suit so many rows, not fitted yet."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    # log ratios are mostly smooth and additive: small trees are twice as accurate here as large ones
+    return HistGradientBoostingClassifier(
+        max_leaf_nodes=4, min_samples_leaf=_leaf(40, rows), max_iter=300, early_stopping=True, random_state=_seed(rng)
+    )
+
+
+def mlp(rows: GroupedRows, rng: np.random.Generator) -> Any:
+    """A network, not fitted yet: PyTorch's if it is installed.
+
+    Else scikit-learn's, which has no dropout and relies on early stopping alone.
     """
     if importlib.util.find_spec("torch"):
         from invariscope.ratios.torch_network import TorchNetwork
 
-        return _fitted(TorchNetwork(seed=_seed(rng)), rows)
+        return TorchNetwork(seed=_seed(rng))
     from sklearn.neural_network import MLPClassifier
 
-    return _fitted(MLPClassifier((256, 256), early_stopping=True, n_iter_no_change=5, random_state=_seed(rng)), rows)
+    return MLPClassifier((256, 256), early_stopping=True, n_iter_no_change=5, random_state=_seed(rng))
 
 
 def _leaf(wanted: int, rows: GroupedRows) -> int:
@@ -106,40 +125,54 @@ def _seed(rng: np.random.Generator) -> int:
 
 def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
     """Fit on all folds but one, predict that one; calibrate what was predicted."""
-    from sklearn.base import clone
-    from sklearn.utils.validation import has_fit_parameter
-
-    if rows.weight is not None and not has_fit_parameter(classifier, "sample_weight"):
-        raise InputError(
-            f"{type(classifier).__name__} cannot be fitted with weights: leave them out, or repeat the rows instead"
-        )
+    refuse_without_weights(classifier, rows)
     fold, codes = folds_by_content(rows.X, rows.offsets, FOLDS), rows.codes
     models, unseen = [], np.empty((len(rows.X), rows.environments))
     for k in range(FOLDS):
         out = fold == k
         if not out.any():  # so few rows that a fold has none
             continue
-        options = {} if rows.weight is None else {"sample_weight": rows.weight[~out]}
-        with _few_threads(len(rows.X)):
-            try:
-                model = clone(classifier).fit(rows.X[~out], codes[~out], **options)
-            except ValueError as error:
-                if np.bincount(codes).min() >= FEW_ROWS:
-                    raise
-                raise InputError(
-                    f"{type(classifier).__name__} cannot be fitted to environments of so few rows ({error}): "
-                    'use ratio="logistic", or merge them with others'
-                ) from error
-        if "n_jobs" in model.get_params():  # threads add up a forest's votes in any order: not twice the same
-            model.set_params(n_jobs=1)
-        unseen[out] = _log_probabilities(model, rows.X[out], rows.environments)
+        model = fitted_once(classifier, rows.X[~out], codes[~out], None if rows.weight is None else rows.weight[~out])
+        unseen[out] = log_probabilities(model, rows.X[out], rows.environments)
         models.append(model)
     temperature, bias = _calibrated(unseen, codes, rows.weight)
     bias = bias - np.log(rows.totals)
     return ClassifierFit(classifier, tuple(models), temperature, bias, temperature * unseen + bias)
 
 
-def _log_probabilities(model: Any, X: Floats, environments: int) -> Floats:
+def refuse_without_weights(classifier: Any, rows: GroupedRows) -> None:
+    """Weighted rows, for a classifier that cannot be fitted with weights."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    if rows.weight is not None and not has_fit_parameter(classifier, "sample_weight"):
+        raise InputError(
+            f"{type(classifier).__name__} cannot be fitted with weights: leave them out, or repeat the rows instead"
+        )
+
+
+def fitted_once(
+    classifier: Any, X: Floats, codes: Integers, weight: Floats | None, setting: str = 'ratio="logistic"'
+) -> Any:
+    """A copy of the classifier, fitted to environment codes; ``setting`` is what to use where it cannot be."""
+    from sklearn.base import clone
+
+    options = {} if weight is None else {"sample_weight": weight}
+    with _few_threads(len(X)):
+        try:
+            model = clone(classifier).fit(X, codes, **options)
+        except ValueError as error:
+            if np.bincount(codes).min() >= FEW_ROWS:
+                raise
+            raise InputError(
+                f"{type(classifier).__name__} cannot be fitted to environments of so few rows ({error}): "
+                f"use {setting}, or merge them with others"
+            ) from error
+    if "n_jobs" in model.get_params():  # threads add up a forest's votes in any order: not twice the same
+        model.set_params(n_jobs=1)
+    return model
+
+
+def log_probabilities(model: Any, X: Floats, environments: int) -> Floats:
     """log p̂(e | x) (n, E), kept away from 0; an environment that was not seen gets the smallest."""
     probabilities = np.full((len(X), environments), SMALLEST)
     with _few_threads(len(X)):

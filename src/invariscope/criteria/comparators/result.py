@@ -31,3 +31,36 @@ class ComparatorResult(Result):
     per_environment: Mapping[Label, Estimate] = field(default_factory=dict)
     compared: str
     estimator: str = "exact"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainClassifierResult(ComparatorResult):
+    """How well the environment can be told from its rows; see :func:`invariscope.domain_classifier`.
+
+    ``value`` is the accuracy on unseen rows, ``chance`` that of always naming the largest environment. ``auc`` is the
+    mean over environments of the area under the curve, each against all others, which are ``per_environment``; ½ is
+    chance. ``pairs`` are the areas for two environments alone, ½ on the diagonal. P-values are those of
+    ``accuracy_ahead`` and ``auc_ahead``, with the distributions ``null`` and ``auc_null`` under chance.
+    """
+
+    chance: float
+    auc: float
+    accuracy_ahead: float
+    auc_ahead: float
+    auc_pvalue: float
+    auc_null: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalInformationResult(ComparatorResult):
+    """What the target tells of the environment beyond the prediction, in nats.
+
+    See :func:`invariscope.conditional_mutual_information`. ``corrected`` is the value without the bias of counting
+    (Miller and Madow), and not below 0. ``statistic`` is what ``null`` and ``pvalue`` are about: the value itself where
+    rows are counted, and where classifiers judge them what they gain on rows that they were not fitted to, beyond
+    chance. ``strata`` is how many different predictions there are; 0 where they were not counted.
+    """
+
+    corrected: float
+    statistic: float
+    strata: int

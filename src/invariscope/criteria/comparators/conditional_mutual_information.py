@@ -1,0 +1,216 @@
+"""Conditional mutual information of environment and target, given the prediction."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from invariscope.criteria.comparators.counted_information import (
+    Information,
+    by_chance,
+    counting_bias,
+    interval_of,
+    observed,
+    tables_of,
+)
+from invariscope.criteria.comparators.fold_scores import FOLDS, checked_classifier, judged, rows_to_judge
+from invariscope.criteria.comparators.judged_information import QUANTILE, gained, tested
+from invariscope.criteria.comparators.result import ConditionalInformationResult
+from invariscope.criteria.comparators.samples import sample_of
+from invariscope.criteria.material import AuditOptions, Material, have
+from invariscope.criteria.predictions.risks import grouped_predictions
+from invariscope.criteria.registry import criterion
+from invariscope.errors import InputError
+from invariscope.ratios.estimator import GroupedRows
+from invariscope.results import Estimate
+from invariscope.rows.arrays import Floats, Integers
+from invariscope.rows.environments import Environments
+from invariscope.rows.resampling import generator, notes_on_weights, pvalue
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, one_of
+from invariscope.rows.targets import Target, target_of
+
+METHODS = ("auto", "counted", "classifier")
+ROWS_OF_CELL = 5  # on average, from which counting is trusted by itself
+COMPARED = "target given prediction"
+
+
+def _from_material(material: Material, options: AuditOptions) -> ConditionalInformationResult:
+    rows = have(material.predictions).rows
+    return conditional_mutual_information(rows, task=material.task, n_boot=options.n_boot, seed=options.seed)
+
+
+@criterion(
+    title="Conditional mutual information",
+    needs={"predictions", "target"},
+    better="lower",
+    tells="How much the target says about the environment, in nats, beyond what the prediction says already.",
+    cannot_tell="Whether a better head would do away with it, nor, where numbers are judged by classifiers, anything "
+    "that these do not see.",
+    call=_from_material,
+    on_request=True,
+)
+def conditional_mutual_information(
+    predictions: Any,
+    y: Any = None,
+    env: Any = None,
+    *,
+    method: str = "auto",
+    classifier: Any = "logistic",
+    task: str = "auto",
+    n_boot: int = 999,
+    seed: int = 0,
+    weight: Any = None,
+) -> ConditionalInformationResult:
+    """Does the target depend on the environment beyond the prediction?
+
+        I(E; Y | ŷ) = Σ p(e, y, ŷ) log( p(e, y | ŷ) / (p(e | ŷ) p(y | ŷ)) )                     (eq. 12 of paper 002)
+
+    It is 0 if and only if rows of the same prediction have targets of the same law in every environment. Where
+    predictions repeat and targets are classes it is counted. Elsewhere classifiers are asked for the environment of
+    rows they have not seen, with the target and without it, and
+
+        Î = mean [ log p̂(e_i | ŷ_i, y_i) − log p̂(e_i | ŷ_i) ],                                    in nats per row
+
+    which is what they have learned of I: too small rather than too large, and below 0 where there is little to learn.
+
+    Parameters
+    ----------
+    predictions : (n,) or (n, K), labels as numbers, probabilities, numbers, or a representation to condition on; or
+        :class:`~invariscope.Environments` that hold them as ``X``
+    y, env, weight : (n,) arrays; weight counts rows
+    method : "counted" takes every different prediction as a stratum, "classifier" asks classifiers, "auto" counts
+        classes where there are at least five rows for every environment, class and prediction on average
+    classifier : "logistic", "mlp", "forest", "boosting" or any scikit-learn classifier with ``predict_proba``
+    task : "auto", "regression" or "classification"
+    n_boot, seed : how many draws the null distribution has, and their seed
+
+    Returns
+    -------
+    ConditionalInformationResult
+        ``value`` Î; ``corrected``, not below 0 and, if counted, less the bias of counting (Miller and Madow 1955);
+        ``interval``: if counted, the wider of one by a non-central χ² and one by a normal law; if judged, the noise of
+        Î as a mean, for what classifiers fitted to so many rows gain, which is below I. ``pairs``: two environments
+        alone, ``per_environment``: one and all others together. ``pair_pvalues`` allow for all pairs.
+        ``null``: if counted, Î when environments are dealt at random among rows of the same prediction. If judged,
+        ``statistic`` (gains of folds judged by fits to the folds before them) when every row's environment is drawn
+        from p̂(e | ŷ): a conditional randomisation test, as good as that fit, a logistic one whatever ``classifier`` is.
+
+    What it cannot tell: whether the prediction is any good, nor whether another head on the same representation would
+    be invariant. A prediction that is badly fitted everywhere leaves information that an invariant one would not.
+
+    References: "Out-of-distribution generalization analysis via influence function", appendix A.5, where the estimate
+    of Sen et al. (2017) was found useless and the true value useful; Candès et al. (2018) for the test.
+
+    >>> import numpy as np
+    >>> said, site = np.tile([0, 0, 1, 1], 100), np.repeat(["Bern", "Oslo"], 200)
+    >>> truth = np.where(site == "Bern", said, np.tile([0, 1], 200))  # Oslo: any truth, whatever is said
+    >>> found = conditional_mutual_information(said, truth, site)
+    >>> round(found.value, 4), found.pvalue, found.strata
+    (0.2158, 0.001, 2)
+    """
+    draws, rng = number_of_draws(n_boot), generator(seed)
+    one_of(method, "method", METHODS)
+    checked_classifier(classifier)
+    data = grouped_predictions(predictions, y, env, weight)
+    target = target_of(data, task)
+    strata = np.unique(data.X, axis=0, return_inverse=True)[1].reshape(-1)
+    if _counted(method, data, target, strata):
+        return _by_counts(data, target, strata, draws, rng)
+    return _by_classifiers(data, task, classifier, draws, rng)
+
+
+def _counted(method: str, data: Environments, target: Target, strata: Integers) -> bool:
+    if method == "counted" and target.task == "regression":
+        raise InputError(
+            f'only classes can be counted, and target "{data.target_name}" holds numbers: pass task="classification" '
+            'if they are classes, or method="classifier"'
+        )
+    cells = (int(strata.max()) + 1) * len(data) * max(1, len(target.classes))
+    enough = target.task != "regression" and data.rows.sum() >= ROWS_OF_CELL * cells
+    return method == "counted" or (method == "auto" and enough)
+
+
+def _by_counts(
+    data: Environments, target: Target, strata: Integers, draws: int, rng: np.random.Generator
+) -> ConditionalInformationResult:
+    """The value and its law by chance from tables of counts, 2 N I of which are sums over strata."""
+    tables = tables_of(data.codes, target.values.astype(np.intp), strata, data.weight)
+    total, found = float(tables.sum()), observed(tables)
+    drawn = by_chance(tables, draws, rng)
+    count, value = len(data), float(found.total[0]) / (2 * total)
+    of_two = data.rows[:, None] + data.rows
+    np.fill_diagonal(of_two, np.inf)
+    null = drawn.total / (2 * total)
+    return ConditionalInformationResult(
+        value=value,
+        interval=interval_of(tables, float(found.total[0])) if draws else (math.nan, math.nan),
+        pvalue=pvalue(value, null),
+        null=null,
+        labels=data.labels,
+        pairs=found.pairs[0] / (2 * of_two),
+        pair_pvalues=_of_largest(found, drawn) if draws else np.full((count, count), np.nan),
+        per_environment=_each(data, found.others[0] / (2 * total)),
+        compared=COMPARED,
+        estimator="counted",
+        notes=(*data.notes, *notes_on_weights(data.weight), *(() if draws else (NOT_DRAWN,))),
+        corrected=max(0.0, value - counting_bias(tables) / (2 * total)),
+        statistic=value,
+        strata=len(tables),
+    )
+
+
+def _by_classifiers(
+    data: Environments, task: str, classifier: Any, draws: int, rng: np.random.Generator
+) -> ConditionalInformationResult:
+    """What classifiers that know the target gain over those that do not, on the same folds."""
+    sample = sample_of(data, on="zy", task=task)
+    rows = rows_to_judge(sample)
+    knowing = judged(classifier, rows, rng)
+    predictions = GroupedRows(np.ascontiguousarray(rows.X[:, : sample.z.shape[1]]), rows.offsets, rows.weight)
+    without = judged(classifier, predictions, rng, knowing.fold)
+    found, test = gained(knowing, without), tested(knowing, without, draws, rng)
+    ends = found.mean - QUANTILE * found.error, found.mean + QUANTILE * found.error
+    statistic, null = float(test.statistic[0]), test.null[:, 0]
+    return ConditionalInformationResult(
+        value=found.mean,
+        interval=ends if draws else (math.nan, math.nan),
+        pvalue=pvalue(statistic, null),
+        null=null,
+        labels=data.labels,
+        pairs=found.pairs,
+        pair_pvalues=_of_standardised(test.statistic[1:], test.null[:, 1:], len(data)),
+        per_environment=_each(data, found.others),
+        compared=COMPARED,
+        estimator=f"{knowing.description}, {FOLDS} folds",
+        notes=(*data.notes, *notes_on_weights(data.weight), *(() if draws else (NOT_DRAWN,))),
+        corrected=max(0.0, found.mean),
+        statistic=statistic,
+        strata=0,
+    )
+
+
+def _each(data: Environments, values: Floats) -> dict[Any, Estimate]:
+    return {label: Estimate(float(value)) for label, value in zip(data.labels, values, strict=True)}
+
+
+def _of_largest(found: Information, drawn: Information) -> Floats:
+    """How often the largest 2 n I of all pairs is by chance as large as that of each; 1 on the diagonal."""
+    largest = drawn.pairs.max(axis=(1, 2))
+    pvalues = np.array([[pvalue(pair, largest) for pair in line] for line in found.pairs[0]])
+    np.fill_diagonal(pvalues, 1.0)
+    return pvalues
+
+
+def _of_standardised(statistic: Floats, null: Floats, count: int) -> Floats:
+    """The same for statistics of pairs in units of their spread by chance, in the order (1, 0), (2, 0), (2, 1), …"""
+    if not len(null) or not len(statistic):  # nothing was drawn, or there are too many pairs
+        return np.full((count, count), np.nan)
+    spread = null.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    largest = (null / spread).max(axis=1)
+    pvalues = np.ones((count, count))
+    for value, a, b in zip(statistic / spread, *np.tril_indices(count, -1), strict=True):
+        pvalues[a, b] = pvalues[b, a] = pvalue(float(value), largest)
+    return pvalues

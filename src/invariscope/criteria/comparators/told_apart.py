@@ -1,0 +1,53 @@
+"""From what classifiers said of rows to how well environments are told apart, and how well by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invariscope.criteria.comparators.fold_scores import Judged
+from invariscope.criteria.comparators.rank_sums import Gains, accuracy_and_areas, dealt, pair_areas, pair_pvalues
+from invariscope.criteria.comparators.result import DomainClassifierResult
+from invariscope.criteria.comparators.samples import Sample
+from invariscope.results import Estimate
+from invariscope.rows.resampling import notes_on_weights, pvalue
+from invariscope.rows.settings import NOT_DRAWN
+
+
+def told_apart(
+    sample: Sample, said: Judged, draws: int, rng: np.random.Generator, estimator: str
+) -> DomainClassifierResult:
+    """Accuracy and areas crosswise; p-values by dealing environments within folds that are judged ahead."""
+    data, later, codes = sample.data, said.later, said.rows.codes
+    whole = [
+        Gains.of(said.crossed[rows], codes[rows], said.weight[rows])
+        for rows in (said.fold == k for k in np.unique(said.fold))
+    ]
+    groups = [
+        Gains.of(said.ahead[rows], codes[rows], said.weight[rows])
+        for rows in (said.fold == k for k in np.unique(said.fold[later]))
+    ]
+    accuracy, areas = accuracy_and_areas(whole, [group.codes[None] for group in whole])
+    hit_ahead, areas_ahead = accuracy_and_areas(groups, [group.codes[None] for group in groups])
+    null, null_areas = dealt(groups, draws, rng)
+    auc_null, auc_ahead = null_areas.mean(axis=1), float(areas_ahead[0].mean())
+    pairs, _ = pair_areas(said.crossed, codes, said.fold, said.weight)
+    _, deviations = pair_areas(said.ahead[later], codes[later], said.fold[later], said.weight[later])
+    shares = said.rows.totals / said.rows.totals.sum()
+    return DomainClassifierResult(
+        value=float(accuracy[0]),
+        pvalue=pvalue(float(hit_ahead[0]), null),
+        null=null,
+        labels=data.labels,
+        pairs=pairs,
+        pair_pvalues=pair_pvalues(deviations) if draws else np.full(pairs.shape, np.nan),
+        per_environment={label: Estimate(float(area)) for label, area in zip(data.labels, areas[0], strict=True)},
+        compared=sample.compared,
+        estimator=estimator,
+        notes=(*data.notes, *notes_on_weights(data.weight), *(() if draws else (NOT_DRAWN,))),
+        chance=float(shares.max()),
+        auc=float(areas[0].mean()),
+        accuracy_ahead=float(hit_ahead[0]),
+        auc_ahead=auc_ahead,
+        auc_pvalue=pvalue(auc_ahead, auc_null),
+        auc_null=auc_null,
+    )

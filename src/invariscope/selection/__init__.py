@@ -1,0 +1,1 @@
+"""Many models on the same rows: which of them passes, and why the others do not."""
