@@ -173,12 +173,19 @@ def _worst_case_of(outputs: int, Z: Any, y: Any, seed: int, **options: Any) -> A
     return function(HEADS[outputs], Z, y, radii=radii, relative=True, n_boot=DRAWS, seed=seed, **options)
 
 
+DEALS = 199  # each compares all rows with all others
+
+
 def _compared(name: str) -> Callable[..., Any]:
     def call(rows: Rows, seed: int = 0) -> Any:
         function = CRITERIA[name].function
-        return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
+        return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DEALS, seed=seed)
 
     return call
+
+
+def _compared_grouped(name: str) -> Callable[..., Any]:
+    return lambda rows: CRITERIA[name].function(Environments(rows.Z, rows.y, rows.env), n_boot=DEALS)
 
 
 def _on_predictions(name: str) -> Callable[..., Any]:
@@ -233,6 +240,7 @@ FOURTH_POWER = {"value": 4, "interval": 4, "per_environment.value": 2, "per_envi
 OF_ENVIRONMENTS = {"per_environment.value": (0,), "per_environment.interval": (0,)}
 COMPARATOR: dict[str, Any] = {
     "draws": ("null",),
+    "n_draws": DEALS,
     "words": ("notes", "compared", "estimator"),
     "labelled": ("labels",),
     "seeded": True,
@@ -393,6 +401,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "mmd": Entry(
         call=_compared("mmd"),
+        grouped=_compared_grouped("mmd"),
         exact=("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
         simulated=("pvalue", "pair_pvalues"),
         axes={**OF_ENVIRONMENTS, **dict.fromkeys(("pairs", "pair_pvalues"), (0, 1))},
@@ -400,6 +409,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "hsic": Entry(
         call=_compared("hsic"),
+        grouped=_compared_grouped("hsic"),
         exact=("value", "interval", "per_environment.value", "per_environment.interval"),
         simulated=("pvalue",),
         axes=OF_ENVIRONMENTS,
@@ -407,6 +417,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "kmaxic": Entry(
         call=_compared("kmaxic"),
+        grouped=_compared_grouped("kmaxic"),
         exact=("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
         simulated=("pvalue",),
         axes={**OF_ENVIRONMENTS, "pairs": (0, 1)},
@@ -414,6 +425,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "subgroup_invariance": Entry(
         call=_compared("subgroup_invariance"),
+        grouped=_compared_grouped("subgroup_invariance"),
         exact=("interval", "per_environment.interval"),
         simulated=("pvalue",),
         halved=("value", "per_environment.value", "pairs"),

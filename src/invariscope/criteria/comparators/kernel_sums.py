@@ -214,7 +214,7 @@ def _feature_sums(
         masses = (codes[:, None, block] == kept[:, None]).astype(np.float32)
         if broken:
             masses *= small[block]
-        return masses.reshape(draws * len(kept), -1)
+        return np.asarray(masses.reshape(draws * len(kept), -1))
 
     def some(features: slice) -> Floats:
         out = np.empty((draws, len(widths), count, count))
