@@ -494,7 +494,7 @@ def assert_simulated_parts_agree(entry: Entry, one: Mapping[str, Any], other: Ma
             )
         elif name in entry.draws:  # two samples of one law: exceeded once in 10^6
             assert ks_2samp(found, expected, method="asymp").statistic < 2.7 * np.sqrt(2 / entry.n_draws), name
-        elif name in ("pvalue", "pair_pvalues"):
+        elif name.endswith("pvalue") or name == "pair_pvalues":
             share, draws = (found + expected) / 2, entry.n_draws
             band = 5 * np.sqrt(2 * share * (1 - share) / draws) + 2 / draws
             np.testing.assert_array_equal(np.isnan(found), np.isnan(expected), err_msg=name)

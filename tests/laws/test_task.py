@@ -158,9 +158,7 @@ def _of_equal_values(function: Callable[..., Any]) -> Callable[[Kind, np.ndarray
 CALLS: dict[str, Callable[[Kind, np.ndarray], str]] = {
     "cramer_wold": _of_equal_values(functools.partial(iv.cramer_wold, projections=5, n_boot=0)),
     "domain_classifier": _of_equal_values(functools.partial(iv.domain_classifier, n_boot=0)),
-    "conditional_mutual_information": _of_equal_values(
-        functools.partial(iv.conditional_mutual_information, n_boot=0)
-    ),
+    "conditional_mutual_information": _of_equal_values(functools.partial(iv.conditional_mutual_information, n_boot=0)),
     "regret": lambda given, X: of_task(iv.regret(X, given.y, ENV, n_boot=99).task),
     "influence_index": lambda given, X: of_losses(iv.influence_index(X, given.y, ENV, n_boot=99).loss),
     "transport_gap": lambda given, X: of_task(iv.transport_gap(X, given.y, ENV, n_boot=99).task),

@@ -26,10 +26,11 @@ class Information:
 
 
 def tables_of(codes: Integers, classes: Integers, strata: Integers, weight: Floats | None) -> Floats:
-    """How many rows have every environment and class in every stratum: (S, E, K)."""
+    """How many rows have every environment and class in every stratum that has rows: (S, E, K)."""
     shape = tuple(int(values.max()) + 1 for values in (strata, codes, classes))
     place = np.ravel_multi_index((strata, codes, classes), shape)
-    return np.bincount(place, weights=weight, minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
+    counts = np.bincount(place, weights=weight, minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
+    return np.asarray(counts[counts.any(axis=(1, 2))])
 
 
 def deviance(tables: Floats) -> Floats:
