@@ -151,6 +151,23 @@ def _transport_gap(rows: Rows, seed: int = 0) -> Any:
     return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
 
 
+def _of_laws(name: str, **options: Any) -> Callable[..., Any]:
+    def call(rows: Rows, seed: int = 0) -> Any:
+        function = CRITERIA[name].function
+        return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed, **options)
+
+    return call
+
+
+def _cramer_wold_grouped(rows: Rows) -> Any:
+    return CRITERIA["cramer_wold"].function(Environments(rows.Z, rows.y, rows.env), projections=10, n_boot=DRAWS)
+
+
+def _conditional_information(rows: Rows, seed: int = 0) -> Any:
+    function = CRITERIA["conditional_mutual_information"].function
+    return function(rows.predictions, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
+
+
 HEADS = {
     1: LinearHead([0.8, 0.3, -0.2], 0.1),
     3: LinearHead([[0.0, 0.2, 0.1], [0.9, -0.1, 0.0], [0.1, 0.0, 0.8]], [0.1, 0.0, -0.1]),
@@ -234,6 +251,18 @@ ENVIRONMENT_FIELDS: dict[str, Any] = {
     "words": ("unit",),  # notes quote numbers, which rounding may change
     "labelled": ("worst",),
     "axes": {"per_environment.value": (0,), "per_environment.interval": (0,)},
+}
+COMPARATOR_FIELDS: dict[str, Any] = {
+    "exact": ("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
+    "simulated": ("pvalue", "pair_pvalues"),
+    "draws": ("null",),
+    "words": ("compared", "estimator", "notes"),
+    "labelled": ("labels",),
+    "axes": {
+        **dict.fromkeys(("per_environment.value", "per_environment.interval"), (0,)),
+        **dict.fromkeys(("pairs", "pair_pvalues"), (0, 1)),
+    },
+    "seeded": True,
 }
 PREDICTION_POWERS = {"numerator": 2, "denominator": 2, "pairs": 1, "sigma2": 2}
 FOURTH_POWER = {"value": 4, "interval": 4, "per_environment.value": 2, "per_environment.interval": 2}
@@ -357,6 +386,30 @@ ENTRIES: dict[str, Entry] = {
         steady_draws=False,  # weights are drawn row by row
         coarse=1e-7,  # the multipliers follow from sums, in whatever order these were taken
         grouped=_worst_case_grouped,
+    ),
+    "cramer_wold": Entry(
+        call=_of_laws("cramer_wold", projections=10),
+        grouped=_cramer_wold_grouped,
+        affine=(("z in other units", "any", _representation_in_other_units, {}),),
+        **COMPARATOR_FIELDS,
+    ),
+    "domain_classifier": Entry(
+        call=_of_laws("domain_classifier"),
+        tasks=("regression", "binary"),  # three classes take the way of two, and as long
+        exact=(*COMPARATOR_FIELDS["exact"], "chance", "auc", "statistic", "accuracy_ahead"),
+        simulated=("pvalue", "pair_pvalues", "accuracy_pvalue"),
+        draws=("null", "accuracy_null"),
+        coarse=1e-7,  # classifiers are fitted by a solver that stops at a tolerance
+        affine=(("z in other units", "any", _representation_in_other_units, {}),),
+        **{name: COMPARATOR_FIELDS[name] for name in ("words", "labelled", "axes", "seeded")},
+    ),
+    "conditional_mutual_information": Entry(
+        call=_conditional_information,
+        # judged by classifiers; counting has its own tests in tests/criteria/comparators
+        tasks=("regression", "binary"),
+        exact=(*COMPARATOR_FIELDS["exact"], "corrected", "statistic", "strata"),
+        coarse=1e-7,
+        **{name: COMPARATOR_FIELDS[name] for name in ("simulated", "draws", "words", "labelled", "axes", "seeded")},
     ),
     "risk_variance": Entry(
         call=_on_predictions("risk_variance"),
@@ -518,7 +571,7 @@ def assert_simulated_parts_agree(entry: Entry, one: Mapping[str, Any], other: Ma
             )
         elif name in entry.draws:  # two samples of one law: exceeded once in 10^6
             assert ks_2samp(found, expected, method="asymp").statistic < 2.7 * np.sqrt(2 / entry.n_draws), name
-        elif name in ("pvalue", "pair_pvalues"):
+        elif name.endswith("pvalue") or name == "pair_pvalues":
             share, draws = (found + expected) / 2, entry.n_draws
             band = 5 * np.sqrt(2 * share * (1 - share) / draws) + 2 / draws
             np.testing.assert_array_equal(np.isnan(found), np.isnan(expected), err_msg=name)

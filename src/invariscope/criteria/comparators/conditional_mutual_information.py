@@ -91,7 +91,7 @@ def conditional_mutual_information(
     ConditionalInformationResult
         ``value`` Î; ``corrected``, not below 0 and, if counted, less the bias of counting (Miller and Madow 1955);
         ``interval``: if counted, the wider of one by a non-central χ² and one by a normal law; if judged, the noise of
-        Î as a mean, for what classifiers fitted to so many rows gain, which is below I. ``pairs``: two environments
+        Î as a mean, cut off at 0, for what classifiers fitted to so many rows gain, which is below I. ``pairs``: two environments
         alone, ``per_environment``: one and all others together. ``pair_pvalues`` allow for all pairs.
         ``null``: if counted, Î when environments are dealt at random among rows of the same prediction. If judged,
         ``statistic`` (gains of folds judged by fits to the folds before them) when every row's environment is drawn
@@ -171,11 +171,11 @@ def _by_classifiers(
     predictions = GroupedRows(np.ascontiguousarray(rows.X[:, : sample.z.shape[1]]), rows.offsets, rows.weight)
     without = judged(classifier, predictions, rng, knowing.fold)
     found, test = gained(knowing, without), tested(knowing, without, draws, rng)
-    ends = found.mean - QUANTILE * found.error, found.mean + QUANTILE * found.error
+    low, high = (max(0.0, found.mean + sign * QUANTILE * found.error) for sign in (-1.0, 1.0))
     statistic, null = float(test.statistic[0]), test.null[:, 0]
     return ConditionalInformationResult(
         value=found.mean,
-        interval=ends if draws else (math.nan, math.nan),
+        interval=(low, high) if draws else (math.nan, math.nan),
         pvalue=pvalue(statistic, null),
         null=null,
         labels=data.labels,

@@ -67,7 +67,7 @@ def cramer_wold(
     ----------
     Z : (n, d) representation or (n,) predictions, or :class:`~invariscope.Environments` (then y and env are left out)
     y, env, weight : (n,) arrays; weight counts rows
-    on : "zy" compares z and the target together, "z" the representation alone, "auto" takes the target in if it is given
+    on : "zy" compares z and the target together, "z" the representation alone; "auto" takes in a target that is given
     projections : how many directions; one column has only one
     over : "mean" of the directions, or their "max", which sees what only a few of them show
     task : "auto", "regression" or "classification"; classes are a column each
@@ -156,7 +156,8 @@ def _distances(along: list[Projection], deals: Deals, codes: Integers, over: str
     masses = np.stack([((codes == e) * weight).T.astype(exact) for e in range(deals.environments - 1)], axis=1)
     shares = masses.sum(axis=0, dtype=np.float64) / total
     shares = np.concatenate([shares, 1.0 - shares.sum(axis=0, keepdims=True)])
-    gathered = None
+    add = np.maximum if over == "max" else np.add
+    sums: tuple[Any, ...] = (0.0, 0.0, 0.0)  # no distance is below 0
     for projection in along:
         products = projection.products(masses, shares, total)
         own = np.diagonal(products, axis1=1, axis2=2)
@@ -165,15 +166,9 @@ def _distances(along: list[Projection], deals: Deals, codes: Integers, over: str
             np.maximum(own[:, :, None] + own[:, None, :] - 2.0 * products, 0.0),  # ∫ (F_a − F_b)²
             own / (1.0 - shares.T) ** 2,  # F_e − F = (1 − π_e)(F_e − F of all others)
         )
-        if gathered is None:
-            gathered = each
-        elif over == "max":
-            gathered = tuple(map(np.maximum, gathered, each))
-        else:
-            gathered = tuple(map(np.add, gathered, each))
-    assert gathered is not None  # there is at least one direction
-    divisor = len(along) if over == "mean" else 1
-    return _Distances(*(part / divisor for part in gathered), shares.T)
+        sums = tuple(add(past, new) for past, new in zip(sums, each, strict=True))
+    of_all, pairs, others = (part / (len(along) if over == "mean" else 1) for part in sums)
+    return _Distances(of_all, pairs, others, shares.T)
 
 
 def _pair_pvalues(observed: _Distances, dealt: list[_Distances]) -> Floats:

@@ -119,7 +119,7 @@ def _design(fit: FittedClassifier, rows: GroupedRows) -> Floats:
 
 def _cleared(gains: Floats, chance: Floats, design: Floats, weight: Floats) -> Floats:
     """Gains less their best approximation by functions b(ŷ)ᵀθ_e, in the metric Σ_i w_i Var_{e ~ p̂(· | ŷ_i)}."""
-    n, count, statistics = gains.shape
+    count, statistics = gains.shape[1:]
     width = design.shape[1]
     curvature = np.empty((count, width, count, width))
     for a in range(count):

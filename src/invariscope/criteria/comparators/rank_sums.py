@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
+import scipy.special
 
 from invariscope.rows.arrays import Floats, Integers
 
@@ -106,7 +106,7 @@ def pair_areas(log_probabilities: Floats, codes: Integers, group: Integers, weig
 def pair_pvalues(deviations: Floats) -> Floats:
     """One-sided, times the number of pairs (Bonferroni); 1 on the diagonal."""
     count = len(deviations) * (len(deviations) - 1) // 2
-    pvalues = np.minimum(1.0, count * scipy.stats.norm.sf(deviations))
+    pvalues = np.minimum(1.0, count * scipy.special.ndtr(-deviations))
     np.fill_diagonal(pvalues, 1.0)
     return np.asarray(pvalues)
 
