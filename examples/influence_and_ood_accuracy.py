@@ -43,12 +43,12 @@ PAPER = {
 class Size:
     """How much is trained: rows of all domains together, hidden units, models per weight, steps before and after."""
 
-    rows: int = 10_000
+    rows: int = 8_000
     hidden: int = 64
-    models: int = 3
+    models: int = 2
     before: int = 190
     after: int = 200
-    batch: int = 1_000
+    batch: int = 800
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def digits(rates: Sequence[float], rows: int, seed: int, images: str = "mnist") 
         there = np.isin(np.asarray(data.env), wanted)
         return np.asarray(data.X)[there], np.asarray(data.y)[there], np.asarray(data.env)[there]
 
-    worst = [np.concatenate(pair) for pair in zip(part(made, ends), part(made.test, ends), strict=True)]
-    return Digits(part(made, labels[: len(rates)]), part(made.test, labels[: len(rates)]), tuple(worst))
+    worst = [np.concatenate(pair) for pair in zip(part(made.train, ends), part(made.test, ends), strict=True)]
+    return Digits(part(made.train, labels[: len(rates)]), part(made.test, labels[: len(rates)]), tuple(worst))
 
 
 def trained(data: Digits, objective: str, weights: Sequence[float], size: Size, seed: int) -> Replicates:
@@ -199,10 +199,12 @@ def print_figure2(size: Size, seeds: int) -> None:
 
 
 # --- figures 3 and 6 --------------------------------------------------------------------------------------------------
-def figure3(setting: str, objective: str, size: Size, seed: int, images: str = "mnist") -> list[Model]:
+def figure3(
+    setting: str, objective: str, size: Size, seed: int, weights: Sequence[float] = WEIGHTS, images: str = "mnist"
+) -> list[Model]:
     """All models of one setting, objective and seed."""
     data = digits(SETTINGS[setting], size.rows, seed, images)
-    return judged(trained(data, objective, WEIGHTS, size, seed), data, objective)
+    return judged(trained(data, objective, weights, size, seed), data, objective)
 
 
 def correlation(models: Sequence[Model], name: str) -> float:
