@@ -206,6 +206,26 @@ DOORS: dict[str, Door] = {
             "seed": "seed",
         },
     ),
+    "cramer_wold": Door(
+        iv.cramer_wold,
+        {**REPRESENTED, "n_boot": 0, "projections": 5},
+        {**Z_KINDS, **DRAWN, "task": "task", "projections": "count"},
+    ),
+    "domain_classifier": Door(
+        iv.domain_classifier, {**REPRESENTED, "n_boot": 0}, {**Z_KINDS, **DRAWN, "task": "task"}, slow=True
+    ),
+    "conditional_mutual_information": Door(
+        iv.conditional_mutual_information,
+        {**PREDICTED, "n_boot": 0},
+        {**P_KINDS, **DRAWN, "predictions": "matrix"},
+        slow=True,
+    ),
+    "conditional_mutual_information of classes": Door(
+        iv.conditional_mutual_information,
+        {**LIKELY, "predictions": np.round(plain.PROBABILITIES), "n_boot": 0},
+        {"y": "classes"},
+        slow=True,
+    ),
     "risk_variance": Door(iv.risk_variance, PREDICTED, {**P_KINDS, "loss": "loss"}),
     "risk_variance of classes": Door(iv.risk_variance, LIKELY, {"predictions": "probabilities", "y": "classes"}),
     "worst_environment_risk": Door(iv.worst_environment_risk, PREDICTED, {**P_KINDS, "loss": "loss"}, slow=True),

@@ -91,8 +91,10 @@ def conditional_mutual_information(
     ConditionalInformationResult
         ``value`` Î; ``corrected``, not below 0 and, if counted, less the bias of counting (Miller and Madow 1955);
         ``interval``: if counted, the wider of one by a non-central χ² and one by a normal law; if judged, the noise of
-        Î as a mean, cut off at 0, for what classifiers fitted to so many rows gain, which is below I. ``pairs``: two environments
-        alone, ``per_environment``: one and all others together. ``pair_pvalues`` allow for all pairs.
+        Î as a mean, cut off at 0, for what classifiers fitted to so many rows gain, which is below I: with a few
+        hundred rows it misses I more often than it should.
+        ``pairs``: two environments alone, ``per_environment``: one and all others together; ``pair_pvalues`` allow for
+        all pairs.
         ``null``: if counted, Î when environments are dealt at random among rows of the same prediction. If judged,
         ``statistic`` (gains of folds judged by fits to the folds before them) when every row's environment is drawn
         from p̂(e | ŷ): a conditional randomisation test, as good as that fit, a logistic one whatever ``classifier`` is.
