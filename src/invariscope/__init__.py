@@ -20,6 +20,10 @@ from invariscope.criteria.comparators.conditional_mutual_information import cond
 from invariscope.criteria.comparators.cramer_wold import cramer_wold
 from invariscope.criteria.comparators.domain_classifier import domain_classifier
 from invariscope.criteria.comparators.environment_classifier import EnvironmentClassifier
+from invariscope.criteria.comparators.hsic import hsic
+from invariscope.criteria.comparators.kmaxic import kmaxic
+from invariscope.criteria.comparators.mmd import mmd
+from invariscope.criteria.comparators.subgroup_invariance import subgroup_invariance
 from invariscope.criteria.dric.dric import dric
 from invariscope.criteria.influence.influence_index import influence_index
 from invariscope.criteria.predictions.calibration_variance import calibration_variance
@@ -65,12 +69,16 @@ __all__ = [
     "density_ratio",
     "domain_classifier",
     "dric",
+    "hsic",
     "influence_index",
     "irm_penalty",
+    "kmaxic",
+    "mmd",
     "read",
     "regret",
     "risk_variance",
     "split",
+    "subgroup_invariance",
     "transport_gap",
     "worst_case",
     "worst_case_in_inputs",

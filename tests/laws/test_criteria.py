@@ -190,6 +190,21 @@ def _worst_case_of(outputs: int, Z: Any, y: Any, seed: int, **options: Any) -> A
     return function(HEADS[outputs], Z, y, radii=radii, relative=True, n_boot=DRAWS, seed=seed, **options)
 
 
+DEALS = 199  # each compares all rows with all others
+
+
+def _compared(name: str) -> Callable[..., Any]:
+    def call(rows: Rows, seed: int = 0) -> Any:
+        function = CRITERIA[name].function
+        return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DEALS, seed=seed)
+
+    return call
+
+
+def _compared_grouped(name: str) -> Callable[..., Any]:
+    return lambda rows: CRITERIA[name].function(Environments(rows.Z, rows.y, rows.env), n_boot=DEALS)
+
+
 def _on_predictions(name: str) -> Callable[..., Any]:
     def call(rows: Rows, seed: int = 0) -> Any:
         return CRITERIA[name].function(rows.predictions, rows.y, rows.env, weight=rows.weight)
@@ -246,6 +261,18 @@ COMPARATOR_FIELDS: dict[str, Any] = {
 }
 PREDICTION_POWERS = {"numerator": 2, "denominator": 2, "pairs": 1, "sigma2": 2}
 FOURTH_POWER = {"value": 4, "interval": 4, "per_environment.value": 2, "per_environment.interval": 2}
+OF_ENVIRONMENTS = {"per_environment.value": (0,), "per_environment.interval": (0,)}
+COMPARATOR: dict[str, Any] = {
+    "draws": ("null",),
+    "n_draws": DEALS,
+    "words": ("notes", "compared", "estimator"),
+    "labelled": ("labels",),
+    "seeded": True,
+    "affine": (
+        ("z in other units", "any", _representation_in_other_units, {}),
+        ("y in other units", "regression", _mapped_target, {}),
+    ),
+}
 ENTRIES: dict[str, Entry] = {
     "regret": Entry(
         call=_regret,
@@ -407,6 +434,39 @@ ENTRIES: dict[str, Entry] = {
             ),
         ),
         **ENVIRONMENT_FIELDS,
+    ),
+    "mmd": Entry(
+        call=_compared("mmd"),
+        grouped=_compared_grouped("mmd"),
+        exact=("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
+        simulated=("pvalue", "pair_pvalues"),
+        axes={**OF_ENVIRONMENTS, **dict.fromkeys(("pairs", "pair_pvalues"), (0, 1))},
+        **COMPARATOR,
+    ),
+    "hsic": Entry(
+        call=_compared("hsic"),
+        grouped=_compared_grouped("hsic"),
+        exact=("value", "interval", "per_environment.value", "per_environment.interval"),
+        simulated=("pvalue",),
+        axes=OF_ENVIRONMENTS,
+        **{**COMPARATOR, "words": (*COMPARATOR["words"], "pairs", "pair_pvalues")},
+    ),
+    "kmaxic": Entry(
+        call=_compared("kmaxic"),
+        grouped=_compared_grouped("kmaxic"),
+        exact=("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
+        simulated=("pvalue",),
+        axes={**OF_ENVIRONMENTS, "pairs": (0, 1)},
+        **{**COMPARATOR, "words": (*COMPARATOR["words"], "pair_pvalues")},
+    ),
+    "subgroup_invariance": Entry(
+        call=_compared("subgroup_invariance"),
+        grouped=_compared_grouped("subgroup_invariance"),
+        exact=("interval", "per_environment.interval"),
+        simulated=("pvalue",),
+        halved=("value", "per_environment.value", "pairs"),
+        axes={**OF_ENVIRONMENTS, "pairs": (0, 1)},
+        **{**COMPARATOR, "words": (*COMPARATOR["words"], "pair_pvalues"), "affine": ()},
     ),
 }
 CASES = [(name, task) for name, entry in ENTRIES.items() for task in entry.tasks]

@@ -24,6 +24,10 @@ OF_COLUMNS: dict[str, Criterion] = {
     "worst_case of Environments": lambda X, y: iv.worst_case(HEAD, iv.Environments(X, y, ENV), n_boot=0),
     "density_ratio": lambda X, y: iv.density_ratio(X, ENV),
     "dric": lambda X, y: iv.dric(y, X, ENV, baseline=y + 1, n_boot=0),
+    "mmd": lambda X, y: iv.mmd(X, y, ENV, n_boot=0),
+    "hsic": lambda X, y: iv.hsic(X, y, ENV, n_boot=0),
+    "kmaxic": lambda X, y: iv.kmaxic(X, y, ENV, n_boot=0),
+    "subgroup_invariance": lambda X, y: iv.subgroup_invariance(X, y, ENV, n_boot=0),
 }
 OF_PREDICTIONS: dict[str, Criterion] = {
     "risk_variance": lambda f, y: iv.risk_variance(f, y, ENV),

@@ -26,6 +26,7 @@ DRAWS = {"n_boot", "seed"}
 NO_NUMBERS = {
     *("task", "loss", "weight", "form", "head", "penalty", "exact", "solver", "baseline", "ratio", "representation"),
     *("y", "progress", "predictions", "relative", "classes"),
+    *("on", "over", "unbiased", "scale", "env_kernel", "reference"),
 }
 #: (function, setting) → calls with a value of it, one for each way it takes through the code
 NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
@@ -57,6 +58,14 @@ NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
     ("worst_case_in_inputs", "rows"): (
         lambda v: iv.worst_case_in_inputs(iv.split(NETWORK), Z[:30], Y[:30], rows=v, n_boot=0),
     ),
+    ("mmd", "bandwidth"): (
+        lambda v: iv.mmd(Z, Y, ENV, bandwidth=v, n_boot=99),
+        lambda v: iv.mmd(Z, Y, ENV, bandwidth=[1.0, v], n_boot=99),
+    ),
+    ("hsic", "bandwidth"): (lambda v: iv.hsic(Z, Y, ENV, bandwidth=v, n_boot=99),),
+    ("kmaxic", "bandwidth"): (lambda v: iv.kmaxic(Z, Y, ENV, bandwidth=v, n_boot=99),),
+    ("subgroup_invariance", "bandwidth"): (lambda v: iv.subgroup_invariance(Z, Y, ENV, bandwidth=v, n_boot=99),),
+    ("subgroup_invariance", "parts"): (lambda v: iv.subgroup_invariance(Z, Y, ENV, parts=v, n_boot=0),),
 }
 #: Where infinity is an answer: the multiplier at radius 0, the radius at which an unbounded loss is at its end, and the
 #: bound on a network's worst case.

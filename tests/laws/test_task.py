@@ -24,6 +24,7 @@ from torch import nn
 
 import invariscope as iv
 from invariscope.cli import main
+from invariscope.criteria.comparators.samples import sample_of
 from invariscope.criteria.registry import CRITERIA
 from invariscope.heads.torch_losses import checked_task
 from invariscope.models.files import load_model
@@ -155,6 +156,18 @@ def _of_equal_values(function: Callable[..., Any]) -> Callable[[Kind, np.ndarray
     return call
 
 
+def _compared(name: str) -> Callable[[Kind, np.ndarray], str]:
+    """Comparators look at one column of numbers, or at one for every class."""
+
+    def call(given: Kind, X: np.ndarray) -> str:
+        assert CRITERIA[name].function(X, given.y, ENV, n_boot=0).compared == "(z, y)"
+        columns = sample_of(X, given.y, ENV).y.shape[1]
+        assert columns == (len(given.classes) or 1)
+        return "classification" if columns > 1 else "regression"
+
+    return call
+
+
 CALLS: dict[str, Callable[[Kind, np.ndarray], str]] = {
     "cramer_wold": _of_equal_values(functools.partial(iv.cramer_wold, projections=5, n_boot=0)),
     "domain_classifier": _of_equal_values(functools.partial(iv.domain_classifier, n_boot=0)),
@@ -172,6 +185,7 @@ CALLS: dict[str, Callable[[Kind, np.ndarray], str]] = {
         iv.worst_case(linear_head(given.outputs), X[SOME], given.y[SOME], ENV[SOME], n_boot=0, radii=[0.1]).of
     ),
     "worst_case_in_inputs": _in_inputs,
+    **{name: _compared(name) for name in ("mmd", "hsic", "kmaxic", "subgroup_invariance")},
 }
 #: Predictions are compared with a baseline's there, whatever they predict.
 WITHOUT_TASK = {"dric"}

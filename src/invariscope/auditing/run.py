@@ -11,6 +11,10 @@ from invariscope.criteria.comparators.conditional_mutual_information import (  #
 )
 from invariscope.criteria.comparators.cramer_wold import cramer_wold  # noqa: F401
 from invariscope.criteria.comparators.domain_classifier import domain_classifier  # noqa: F401
+from invariscope.criteria.comparators.hsic import hsic  # noqa: F401
+from invariscope.criteria.comparators.kmaxic import kmaxic  # noqa: F401
+from invariscope.criteria.comparators.mmd import mmd  # noqa: F401
+from invariscope.criteria.comparators.subgroup_invariance import subgroup_invariance  # noqa: F401
 from invariscope.criteria.dric.dric import dric  # noqa: F401
 from invariscope.criteria.influence.influence_index import influence_index  # noqa: F401
 from invariscope.criteria.material import AuditOptions, Material, Missing

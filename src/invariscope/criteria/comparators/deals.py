@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from invariscope.criteria.comparators.samples import Sample
 from invariscope.rows.arrays import Floats, Integers
+from invariscope.rows.blocks import run_over_rows
 from invariscope.rows.resampling import direction, whole
+
+DRAWS_AT_ONCE = 64  # by one generator
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,15 @@ class Deals:
 
     def draw(self, rng: np.random.Generator, draws: int) -> Integers:
         """Environment codes for the rows of ``order``, (draws, len(order)), one deal in every line."""
-        return rng.permuted(np.broadcast_to(self.codes, (draws, len(self.codes))), axis=1)
+        out = np.tile(self.codes, (draws, 1))
+        seeds = rng.integers(2**63, size=-(-draws // DRAWS_AT_ONCE))  # a generator each: threads then draw the same
+
+        def deal(lines: slice) -> None:
+            child = np.random.default_rng(seeds[lines.start // DRAWS_AT_ONCE])
+            child.permuted(out[lines], axis=1, out=out[lines])
+
+        run_over_rows(deal, draws, DRAWS_AT_ONCE)
+        return out
 
     def masses(self, codes: Integers) -> Floats:
         """How often stored rows count in every environment, (draws, environments, rows), for codes (draws, order)."""
@@ -78,3 +89,21 @@ class Deals:
         weight = None if self.weight is None else np.broadcast_to(self.weight, codes.shape).ravel()
         counted = np.bincount(place.ravel(), weight, draws * self.environments * self.rows)
         return counted.reshape(draws, self.environments, self.rows).astype(np.float64, copy=False)
+
+    def split(self, parts: int, rng: np.random.Generator) -> Deals:
+        """The same rows with every environment cut at random into ``parts`` of equal size, to one row.
+
+        Part s of environment e is environment e · parts + s of the new deals.
+        """
+        lots = np.lexsort((rng.random(len(self.order)), self.observed))  # environment after environment, by lot
+        sizes = np.bincount(self.observed, minlength=self.environments)
+        place = np.empty(len(lots), dtype=np.intp)
+        place[lots] = np.arange(len(lots)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        small = np.min_scalar_type(self.environments * parts)
+        observed = self.observed.astype(np.intp) * parts + place % parts
+        starts = np.flatnonzero(np.diff(self.codes, prepend=-1))
+        within = np.arange(len(self.codes)) - np.repeat(starts, np.diff(np.append(starts, len(self.codes))))
+        codes = self.codes.astype(np.intp) * parts + within % parts
+        return replace(
+            self, codes=codes.astype(small), observed=observed.astype(small), environments=self.environments * parts
+        )
