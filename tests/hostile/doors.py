@@ -161,6 +161,14 @@ DOORS: dict[str, Door] = {
         {**REPRESENTED, "n_boot": 0, "ratio": "gaussian"},
         {**Z_KINDS, **DRAWN, "task": "task", "folds": "folds", "ratio": "ratio", "predictions": "predictions"},
     ),
+    "mmd": Door(
+        iv.mmd,
+        {**REPRESENTED, "n_boot": 0},
+        {**Z_KINDS, **DRAWN, "task": "task", "bandwidth": "bandwidth", "unbiased": "switch"},
+    ),
+    "hsic": Door(iv.hsic, {**REPRESENTED, "n_boot": 0}, {"bandwidth": "bandwidth", "unbiased": "switch"}),
+    "kmaxic": Door(iv.kmaxic, {**REPRESENTED, "n_boot": 0}, {"reference": "label"}),
+    "subgroup_invariance": Door(iv.subgroup_invariance, {**REPRESENTED, "n_boot": 0}, {"parts": "parts"}),
     "worst_case": Door(
         iv.worst_case,
         {"head": plain.HEAD, **REPRESENTED, "n_boot": 0},
