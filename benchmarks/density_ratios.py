@@ -19,10 +19,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import memory
 
 import invariscope as iv
 from invariscope.ratios.density_ratio import ESTIMATORS
@@ -118,7 +118,7 @@ def measure(name: str, d: int) -> dict[str, float]:
         else:
             iv.density_ratio(X[:: ROWS // 50], np.repeat(["P", "Q"], 50), ratio=name)  # imports what it needs
         np.random.seed(0)  # noqa: NPY002 (densratio draws from the global state)
-        before = _memory("VmRSS", forget=True)
+        before = memory("VmRSS", forget=True)
         start, processor = time.perf_counter(), time.process_time()
         found = estimate(X)
         seconds, processor = time.perf_counter() - start, time.process_time() - processor
@@ -126,16 +126,8 @@ def measure(name: str, d: int) -> dict[str, float]:
         "error": float(np.abs(found - truth).mean()),
         "seconds": seconds,
         "processor": processor,
-        "megabytes": _memory("VmHWM") - before,
+        "megabytes": memory("VmHWM") - before,
     }
-
-
-def _memory(key: str, *, forget: bool = False) -> float:
-    """Megabytes of this process now (VmRSS) or at most (VmHWM); Linux forgets the peak on request."""
-    if forget:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(key)) / 1024
 
 
 def measured_apart(name: str, d: int) -> dict[str, float] | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from density_ratios import growth, pairs_at_once, table_of_errors
 from influence_index import shuffles_of_a_top_model
+from kernel_tests import kernel_tests
 from timing import best_of
 from training import many_models
 from worst_case import worst_case_curves
@@ -211,6 +212,7 @@ def main() -> None:
     lines += ["## Training many models", "", *many_models()]
     lines += ["## Influence index of a top model", "", *shuffles_of_a_top_model()]
     lines += ["## Worst-case loss", "", *worst_case_curves()]
+    lines += ["## Kernel tests by permutation", "", *kernel_tests()]
     unordered, grouped = extra_memory()
     lines += [
         "## Memory and start-up",

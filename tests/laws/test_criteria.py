@@ -151,6 +151,23 @@ def _transport_gap(rows: Rows, seed: int = 0) -> Any:
     return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
 
 
+def _of_laws(name: str, **options: Any) -> Callable[..., Any]:
+    def call(rows: Rows, seed: int = 0) -> Any:
+        function = CRITERIA[name].function
+        return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed, **options)
+
+    return call
+
+
+def _cramer_wold_grouped(rows: Rows) -> Any:
+    return CRITERIA["cramer_wold"].function(Environments(rows.Z, rows.y, rows.env), projections=10, n_boot=DRAWS)
+
+
+def _conditional_information(rows: Rows, seed: int = 0) -> Any:
+    function = CRITERIA["conditional_mutual_information"].function
+    return function(rows.predictions, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
+
+
 HEADS = {
     1: LinearHead([0.8, 0.3, -0.2], 0.1),
     3: LinearHead([[0.0, 0.2, 0.1], [0.9, -0.1, 0.0], [0.1, 0.0, 0.8]], [0.1, 0.0, -0.1]),
@@ -173,12 +190,19 @@ def _worst_case_of(outputs: int, Z: Any, y: Any, seed: int, **options: Any) -> A
     return function(HEADS[outputs], Z, y, radii=radii, relative=True, n_boot=DRAWS, seed=seed, **options)
 
 
+DEALS = 199  # each compares all rows with all others
+
+
 def _compared(name: str) -> Callable[..., Any]:
     def call(rows: Rows, seed: int = 0) -> Any:
         function = CRITERIA[name].function
-        return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DRAWS, seed=seed)
+        return function(rows.Z, rows.y, rows.env, weight=rows.weight, n_boot=DEALS, seed=seed)
 
     return call
+
+
+def _compared_grouped(name: str) -> Callable[..., Any]:
+    return lambda rows: CRITERIA[name].function(Environments(rows.Z, rows.y, rows.env), n_boot=DEALS)
 
 
 def _on_predictions(name: str) -> Callable[..., Any]:
@@ -223,11 +247,24 @@ ENVIRONMENT_FIELDS: dict[str, Any] = {
     "labelled": ("worst",),
     "axes": {"per_environment.value": (0,), "per_environment.interval": (0,)},
 }
+COMPARATOR_FIELDS: dict[str, Any] = {
+    "exact": ("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
+    "simulated": ("pvalue", "pair_pvalues"),
+    "draws": ("null",),
+    "words": ("compared", "estimator", "notes"),
+    "labelled": ("labels",),
+    "axes": {
+        **dict.fromkeys(("per_environment.value", "per_environment.interval"), (0,)),
+        **dict.fromkeys(("pairs", "pair_pvalues"), (0, 1)),
+    },
+    "seeded": True,
+}
 PREDICTION_POWERS = {"numerator": 2, "denominator": 2, "pairs": 1, "sigma2": 2}
 FOURTH_POWER = {"value": 4, "interval": 4, "per_environment.value": 2, "per_environment.interval": 2}
 OF_ENVIRONMENTS = {"per_environment.value": (0,), "per_environment.interval": (0,)}
 COMPARATOR: dict[str, Any] = {
     "draws": ("null",),
+    "n_draws": DEALS,
     "words": ("notes", "compared", "estimator"),
     "labelled": ("labels",),
     "seeded": True,
@@ -345,6 +382,30 @@ ENTRIES: dict[str, Entry] = {
         coarse=1e-7,  # the multipliers follow from sums, in whatever order these were taken
         grouped=_worst_case_grouped,
     ),
+    "cramer_wold": Entry(
+        call=_of_laws("cramer_wold", projections=10),
+        grouped=_cramer_wold_grouped,
+        affine=(("z in other units", "any", _representation_in_other_units, {}),),
+        **COMPARATOR_FIELDS,
+    ),
+    "domain_classifier": Entry(
+        call=_of_laws("domain_classifier"),
+        tasks=("regression", "binary"),  # three classes take the way of two, and as long
+        exact=(*COMPARATOR_FIELDS["exact"], "chance", "auc", "statistic", "accuracy_ahead"),
+        simulated=("pvalue", "pair_pvalues", "accuracy_pvalue"),
+        draws=("null", "accuracy_null"),
+        coarse=1e-7,  # classifiers are fitted by a solver that stops at a tolerance
+        affine=(("z in other units", "any", _representation_in_other_units, {}),),
+        **{name: COMPARATOR_FIELDS[name] for name in ("words", "labelled", "axes", "seeded")},
+    ),
+    "conditional_mutual_information": Entry(
+        call=_conditional_information,
+        # judged by classifiers; counting has its own tests in tests/criteria/comparators
+        tasks=("regression", "binary"),
+        exact=(*COMPARATOR_FIELDS["exact"], "corrected", "statistic", "strata"),
+        coarse=1e-7,
+        **{name: COMPARATOR_FIELDS[name] for name in ("simulated", "draws", "words", "labelled", "axes", "seeded")},
+    ),
     "risk_variance": Entry(
         call=_on_predictions("risk_variance"),
         affine=(("y and predictions in other units", "regression", _mapped_target_and_predictions, FOURTH_POWER),),
@@ -376,6 +437,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "mmd": Entry(
         call=_compared("mmd"),
+        grouped=_compared_grouped("mmd"),
         exact=("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
         simulated=("pvalue", "pair_pvalues"),
         axes={**OF_ENVIRONMENTS, **dict.fromkeys(("pairs", "pair_pvalues"), (0, 1))},
@@ -383,6 +445,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "hsic": Entry(
         call=_compared("hsic"),
+        grouped=_compared_grouped("hsic"),
         exact=("value", "interval", "per_environment.value", "per_environment.interval"),
         simulated=("pvalue",),
         axes=OF_ENVIRONMENTS,
@@ -390,6 +453,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "kmaxic": Entry(
         call=_compared("kmaxic"),
+        grouped=_compared_grouped("kmaxic"),
         exact=("value", "interval", "per_environment.value", "per_environment.interval", "pairs"),
         simulated=("pvalue",),
         axes={**OF_ENVIRONMENTS, "pairs": (0, 1)},
@@ -397,6 +461,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "subgroup_invariance": Entry(
         call=_compared("subgroup_invariance"),
+        grouped=_compared_grouped("subgroup_invariance"),
         exact=("interval", "per_environment.interval"),
         simulated=("pvalue",),
         halved=("value", "per_environment.value", "pairs"),
@@ -489,7 +554,7 @@ def assert_simulated_parts_agree(entry: Entry, one: Mapping[str, Any], other: Ma
             )
         elif name in entry.draws:  # two samples of one law: exceeded once in 10^6
             assert ks_2samp(found, expected, method="asymp").statistic < 2.7 * np.sqrt(2 / entry.n_draws), name
-        elif name in ("pvalue", "pair_pvalues"):
+        elif name.endswith("pvalue") or name == "pair_pvalues":
             share, draws = (found + expected) / 2, entry.n_draws
             band = 5 * np.sqrt(2 * share * (1 - share) / draws) + 2 / draws
             np.testing.assert_array_equal(np.isnan(found), np.isnan(expected), err_msg=name)

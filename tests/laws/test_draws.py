@@ -46,6 +46,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "dric": lambda **given: iv.dric(Z[:, 0], Z, ENV, baseline=Z[:, 1], **given),
     "worst_case": lambda **given: iv.worst_case(HEAD, Z, Y, ENV, radii=[0.1, 0.5], **given),
     "worst_case_in_inputs": lambda **given: iv.worst_case_in_inputs(iv.split(NETWORK), Z, Y, rows=20, **given),
+    "cramer_wold": lambda **given: iv.cramer_wold(Z, Y, ENV, projections=5, **given),
+    "domain_classifier": lambda **given: iv.domain_classifier(Z, Y, ENV, **given),
+    "conditional_mutual_information": lambda **given: iv.conditional_mutual_information(Z[:, 0], Y, ENV, **given),
     "risk_variance": lambda **given: iv.risk_variance(P, HITS, ENV, **given),
     "worst_environment_risk": lambda **given: iv.worst_environment_risk(P, HITS, ENV, **given),
     "calibration_variance": lambda **given: iv.calibration_variance(P, HITS, ENV, **given),
@@ -55,11 +58,17 @@ CALLS: dict[str, Callable[..., Any]] = {
     "kmaxic": lambda **given: iv.kmaxic(Z, Y, ENV, **given),
     "subgroup_invariance": lambda **given: iv.subgroup_invariance(Z, HITS, ENV, **given),
 }
-#: Tests of chance: deals give them a p-value and nothing an interval.
-WITHOUT_INTERVALS = {"mmd", "hsic", "kmaxic", "subgroup_invariance"}
+#: Tests of chance: deals give them a p-value and nothing, or nothing but the value, an interval.
+WITHOUT_INTERVALS = {
+    *("mmd", "hsic", "kmaxic", "subgroup_invariance", "cramer_wold", "domain_classifier"),
+    "conditional_mutual_information",
+}
 #: What noise says, by the last part of the field's name. All other fields are point estimates and words.
-NOISE = ("interval", "worst_interval", "numerator_interval", "pair_intervals", "band", "pvalue", "pair_pvalues")
-DRAWS = ("null", "null_numerator")
+NOISE = (
+    *("interval", "worst_interval", "numerator_interval", "pair_intervals", "band", "pvalue", "pair_pvalues"),
+    "accuracy_pvalue",
+)
+DRAWS = ("null", "null_numerator", "accuracy_null")
 every_criterion = pytest.mark.parametrize("name", sorted(CRITERIA))
 
 

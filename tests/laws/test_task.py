@@ -5,6 +5,7 @@ A criterion without an entry in ``CALLS`` fails here.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -138,6 +139,23 @@ def _in_inputs(given: Kind, X: np.ndarray) -> str:
     return of_losses(iv.worst_case_in_inputs(model, X, given.y, rows=40, n_boot=0).of)
 
 
+def _of_equal_values(function: Callable[..., Any]) -> Callable[[Kind, np.ndarray], str]:
+    """The task that gives the same number as none; labels can be classes only."""
+
+    def call(given: Kind, X: np.ndarray) -> str:
+        found = function(X[:, 0], given.y, ENV).value
+        assert found == function(X[:, 0], given.y, ENV, task=given.kind).value
+        other = "classification" if given.kind == "regression" else "regression"
+        try:
+            changed = function(X[:, 0], given.y, ENV, task=other).value != found
+        except iv.InputError as error:  # labels are no numbers, and numbers that hardly repeat no classes
+            changed = "labels, not numbers" in str(error) or "too many to be classes" in str(error)
+        assert changed
+        return given.kind
+
+    return call
+
+
 def _compared(name: str) -> Callable[[Kind, np.ndarray], str]:
     """Comparators look at one column of numbers, or at one for every class."""
 
@@ -151,6 +169,9 @@ def _compared(name: str) -> Callable[[Kind, np.ndarray], str]:
 
 
 CALLS: dict[str, Callable[[Kind, np.ndarray], str]] = {
+    "cramer_wold": _of_equal_values(functools.partial(iv.cramer_wold, projections=5, n_boot=0)),
+    "domain_classifier": _of_equal_values(functools.partial(iv.domain_classifier, n_boot=0)),
+    "conditional_mutual_information": _of_equal_values(functools.partial(iv.conditional_mutual_information, n_boot=0)),
     "regret": lambda given, X: of_task(iv.regret(X, given.y, ENV, n_boot=99).task),
     "influence_index": lambda given, X: of_losses(iv.influence_index(X, given.y, ENV, n_boot=99).loss),
     "transport_gap": lambda given, X: of_task(iv.transport_gap(X, given.y, ENV, n_boot=99).task),

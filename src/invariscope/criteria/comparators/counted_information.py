@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
 import scipy.special
-import scipy.stats
 
 from invariscope.rows.arrays import Floats, Integers
 
 LARGE = 1000.0  # 2 N I from which a normal law takes over from the non-central χ²
 QUANTILE = float(scipy.special.ndtri(0.975))
-NUMBERS = 2**22  # of one block of drawn tables
 
 
 @dataclass(frozen=True)
@@ -29,10 +26,11 @@ class Information:
 
 
 def tables_of(codes: Integers, classes: Integers, strata: Integers, weight: Floats | None) -> Floats:
-    """How many rows have every environment and class in every stratum: (S, E, K)."""
+    """How many rows have every environment and class in every stratum that has rows: (S, E, K)."""
     shape = tuple(int(values.max()) + 1 for values in (strata, codes, classes))
     place = np.ravel_multi_index((strata, codes, classes), shape)
-    return np.bincount(place, weights=weight, minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
+    counts = np.bincount(place, weights=weight, minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
+    return np.asarray(counts[counts.any(axis=(1, 2))])
 
 
 def deviance(tables: Floats) -> Floats:
@@ -68,12 +66,14 @@ def by_chance(tables: Floats, draws: int, rng: np.random.Generator) -> Informati
 
     Then a table has its margins, and is drawn as it is without dealing any row. Broken weights are rounded.
     """
+    from scipy.stats import random_table
+
     count, classes = tables.shape[1:]
     sums = Information(np.zeros(draws), np.zeros((draws, count, count)), np.zeros((draws, count)))
     for table in np.rint(tables).astype(np.int64):
         rows, columns = table.sum(axis=1), table.sum(axis=0)
         if np.count_nonzero(rows) > 1 and np.count_nonzero(columns) > 1:  # else nothing can be dealt
-            drawn = scipy.stats.random_table(rows, columns).rvs(draws, random_state=rng)
+            drawn = random_table(rows, columns).rvs(draws, random_state=rng)
             sums = sums + information(np.asarray(drawn, dtype=np.float64).reshape(draws, count, classes))
     return sums
 
@@ -122,9 +122,11 @@ def _non_centrality(total: float, freedom: float) -> tuple[float, float]:
 
 def _root(total: float, freedom: float, share: float) -> float:
     """The non-centrality for which ``share`` of a χ² lies below ``total``; 0 if no other does."""
+    from scipy.optimize import brentq
+
     if scipy.special.chndtr(total, freedom, 0.0) <= share:
         return 0.0
     high = 10.0 + total
     while scipy.special.chndtr(total, freedom, high) > share:
         high *= 2.0
-    return float(scipy.optimize.brentq(lambda shift: scipy.special.chndtr(total, freedom, shift) - share, 0.0, high))
+    return float(brentq(lambda shift: scipy.special.chndtr(total, freedom, shift) - share, 0.0, high))

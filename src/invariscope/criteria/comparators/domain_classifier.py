@@ -50,11 +50,12 @@ def domain_classifier(
     and the mean area under the curve of every environment against all others, beside the accuracy of always naming the
     largest environment. With unequal environments look at the area: accuracy cannot do much better than the largest.
 
-    Accuracies of five folds depend on each other, and dealing environments to rows whose predictions stay as they are
-    rejects in 10 % of samples and more where 5 % are meant. So the p-values are those of another accuracy, which
-    needs no such excuse: every fifth judged by a classifier fitted to the fifths *before* it. That one is fixed before
-    the fifth comes, so that environments dealt at random within it are what chance does. They are a little cautious,
-    since the first fifth is not judged and the next ones by less-trained classifiers.
+    Fits to four fifths share most of their rows, so that what they say of the five fifths depends on each other:
+    dealing environments to rows whose predictions stay as they are finds significance at 5 % in 10 % of samples of one
+    law. So the p-value is that of an area which needs no excuse: every fifth is judged by a classifier fitted to
+    the fifths *before* it. That one is fixed before the fifth comes, and environments dealt at random within it are
+    what chance does, whatever the classifier is. It costs some power: the first fifth is not judged, and the second by
+    a classifier that has seen one.
 
     Parameters
     ----------
@@ -74,8 +75,9 @@ def domain_classifier(
     -------
     DomainClassifierResult
         ``value`` (accuracy), ``chance``, ``auc``; ``per_environment``: the area of each against all others; ``pairs``:
-        the area of two alone, with ``pair_pvalues`` (by ranks, times the number of pairs); ``accuracy_ahead`` and
-        ``auc_ahead`` with ``null`` and ``auc_null``, ``pvalue`` and ``auc_pvalue``.
+        the area of two alone, with ``pair_pvalues`` (by ranks, and by Holm for all pairs). ``statistic``, ``null`` and
+        ``pvalue``: the mean area ahead; ``accuracy_ahead``, ``accuracy_null`` and ``accuracy_pvalue``: the accuracy
+        there, which takes few different values, so that its p-value is cautious.
 
     What it cannot tell: whether E[Y | z] differs or only how common z is; nor anything that the classifier cannot see.
 

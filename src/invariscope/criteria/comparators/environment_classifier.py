@@ -113,7 +113,6 @@ def _who_is_where(data: Environments) -> tuple[Array, Array | None]:
 
 
 def _same(one: tuple[Array, Array | None], other: tuple[Array, Array | None]) -> bool:
-    """Whether these are the same rows, as far as environments and targets tell; environments alone may be so by design."""
-    if one[1] is None or other[1] is None:
-        return False
-    return all(np.array_equal(first, second) for first, second in zip(one, other, strict=True))
+    """Whether these are the same rows, as far as environments and targets tell (environments alone do not)."""
+    (codes, y), (other_codes, other_y) = one, other
+    return y is not None and other_y is not None and np.array_equal(codes, other_codes) and np.array_equal(y, other_y)

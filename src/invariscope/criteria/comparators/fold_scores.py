@@ -1,9 +1,9 @@
 """Classifiers of the environment, judged on rows that they have not seen, in two ways.
 
-``crossed``: every fold is judged by a classifier that was fitted to all other folds, which wastes no rows, but makes the
-errors of folds depend on each other, so that no simple null distribution holds. ``ahead``: every fold is judged by a
-classifier that was fitted to the folds before it. Given those, the classifier is fixed and the fold is new, and so is
-every later one: chance alone can be drawn fold by fold, whatever the classifier is and however it was chosen.
+``crossed``: every fold is judged by a classifier that was fitted to all other folds, which wastes no rows, but makes
+what is said of folds depend on each other, so that no simple null distribution holds. ``ahead``: every fold is judged
+by a classifier that was fitted to the folds before it. Given those, the classifier is fixed and the fold is new, and so
+is every later one: chance can be drawn fold by fold, whatever the classifier is and however it was chosen.
 """
 
 from __future__ import annotations
@@ -17,15 +17,6 @@ import scipy.special
 
 from invariscope.criteria.comparators.samples import Sample
 from invariscope.errors import InputError
-from invariscope.ratios.classifiers import (
-    boosting,
-    fitted_once,
-    forest,
-    log_probabilities,
-    mlp,
-    refuse_no_classifier,
-    refuse_without_weights,
-)
 from invariscope.ratios.estimator import GroupedRows
 from invariscope.ratios.logistic import fit_logistic
 from invariscope.rows.arrays import Booleans, Floats, Integers
@@ -33,7 +24,7 @@ from invariscope.rows.resampling import direction, folds_by_content, whole
 
 FOLDS = 5
 FEWEST = 2 * FOLDS  # rows of an environment: every fold then has two of them
-NAMED = {"mlp": mlp, "forest": forest, "boosting": boosting}
+NAMED = ("mlp", "forest", "boosting")  # functions of ratios.classifiers, which is imported when it is needed
 
 
 @dataclass(frozen=True)
@@ -49,9 +40,11 @@ class FittedClassifier:
         """Fit to rows: "logistic" chooses its basis by these rows alone, as density ratios do."""
         if classifier == "logistic":
             return cls(fit_logistic(rows, rng), rows.environments, np.log(rows.totals))
-        chosen = NAMED[classifier](rows, rng) if isinstance(classifier, str) else classifier
-        refuse_without_weights(chosen, rows)
-        model = fitted_once(chosen, rows.X, rows.codes, rows.weight, 'classifier="logistic"')
+        from invariscope.ratios import classifiers
+
+        chosen = getattr(classifiers, classifier)(rows, rng) if isinstance(classifier, str) else classifier
+        classifiers.refuse_without_weights(chosen, rows)
+        model = classifiers.fitted_once(chosen, rows.X, rows.codes, rows.weight, 'classifier="logistic"')
         return cls(model, rows.environments)
 
     @property
@@ -61,6 +54,8 @@ class FittedClassifier:
     def log_probabilities(self, X: Floats) -> Floats:
         """log p̂(e | x), (n, E)."""
         if self.log_totals is None:
+            from invariscope.ratios.classifiers import log_probabilities
+
             return log_probabilities(self.model, X, self.environments)
         scores = self.model.log_densities(X) + self.log_totals
         return np.asarray(scores - scipy.special.logsumexp(scores, axis=1, keepdims=True))
@@ -70,8 +65,8 @@ class FittedClassifier:
 class Judged:
     """Rows, the fold of each, and what classifiers say of them: log p̂(e | x), (n, E), ``crossed`` and ``ahead``.
 
-    There is nothing before the first fold: ``ahead`` is NaN there, and ``later`` marks all other rows. A classifier that
-    was fitted elsewhere says the same in both ways, of one fold.
+    There is nothing before the first fold: ``ahead`` is NaN there, and ``later`` marks all other rows. A classifier
+    that was fitted elsewhere says the same in both ways, of one fold.
     """
 
     rows: GroupedRows = field(repr=False)
@@ -98,6 +93,8 @@ def checked_classifier(classifier: Any) -> Any:
                 f'classifier "{classifier}" is unknown: there are {", ".join(known)}, or pass a scikit-learn classifier'
             )
     else:
+        from invariscope.ratios.classifiers import refuse_no_classifier
+
         refuse_no_classifier(classifier, "telling environments apart needs")
     return classifier
 

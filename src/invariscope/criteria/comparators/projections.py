@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from invariscope.rows.arrays import Floats
 
@@ -32,13 +32,15 @@ class Projection:
     every different value is a knot.
     """
 
-    bins: scipy.sparse.csr_matrix
+    bins: Any
     steps: Floats
     below: Floats
     exact: bool
 
     @classmethod
     def of(cls, along: Floats, weight: Floats) -> Projection:
+        from scipy.sparse import csr_matrix
+
         centred = along - np.average(along, weights=weight)
         spread = float(np.sqrt(np.average(centred**2, weights=weight)))
         # columns are in units of their spread: what is left of them by rounding alone is no direction
@@ -51,7 +53,8 @@ class Projection:
         place = np.searchsorted(knots, values), np.arange(len(values))
         # counts below 2²⁴ are exact in single precision, which is read twice as fast
         kind = np.float32 if bool((weight == 1.0).all()) else np.float64
-        bins = scipy.sparse.csr_matrix((np.ones(len(values), dtype=kind), place), shape=(len(knots), len(values)))
+        ones: Any = np.ones(len(values), dtype=kind)
+        bins: Any = csr_matrix((ones, place), shape=(len(knots), len(values)))
         below = np.cumsum(bins @ weight)
         return cls(bins, np.append(np.diff(knots), 0.0), below / below[-1], exact)
 

@@ -39,16 +39,17 @@ class DomainClassifierResult(ComparatorResult):
 
     ``value`` is the accuracy on unseen rows, ``chance`` that of always naming the largest environment. ``auc`` is the
     mean over environments of the area under the curve, each against all others, which are ``per_environment``; ½ is
-    chance. ``pairs`` are the areas for two environments alone, ½ on the diagonal. P-values are those of
-    ``accuracy_ahead`` and ``auc_ahead``, with the distributions ``null`` and ``auc_null`` under chance.
+    chance. ``pairs`` are the areas for two environments alone, ½ on the diagonal. ``statistic``, ``null``, ``pvalue``
+    are about the mean area where every fold is judged by a fit to the folds before it; ``accuracy_ahead``,
+    ``accuracy_null`` and ``accuracy_pvalue`` about the accuracy there.
     """
 
     chance: float
     auc: float
+    statistic: float
     accuracy_ahead: float
-    auc_ahead: float
-    auc_pvalue: float
-    auc_null: Floats = field(repr=False)
+    accuracy_pvalue: float
+    accuracy_null: Floats = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,14 +28,14 @@ def told_apart(
     ]
     accuracy, areas = accuracy_and_areas(whole, [group.codes[None] for group in whole])
     hit_ahead, areas_ahead = accuracy_and_areas(groups, [group.codes[None] for group in groups])
-    null, null_areas = dealt(groups, draws, rng)
-    auc_null, auc_ahead = null_areas.mean(axis=1), float(areas_ahead[0].mean())
+    accuracy_null, null_areas = dealt(groups, draws, rng)
+    null, ahead = null_areas.mean(axis=1), float(areas_ahead[0].mean())
     pairs, _ = pair_areas(said.crossed, codes, said.fold, said.weight)
     _, deviations = pair_areas(said.ahead[later], codes[later], said.fold[later], said.weight[later])
     shares = said.rows.totals / said.rows.totals.sum()
     return DomainClassifierResult(
         value=float(accuracy[0]),
-        pvalue=pvalue(float(hit_ahead[0]), null),
+        pvalue=pvalue(ahead, null),
         null=null,
         labels=data.labels,
         pairs=pairs,
@@ -46,8 +46,8 @@ def told_apart(
         notes=(*data.notes, *notes_on_weights(data.weight), *(() if draws else (NOT_DRAWN,))),
         chance=float(shares.max()),
         auc=float(areas[0].mean()),
+        statistic=ahead,
         accuracy_ahead=float(hit_ahead[0]),
-        auc_ahead=auc_ahead,
-        auc_pvalue=pvalue(auc_ahead, auc_null),
-        auc_null=auc_null,
+        accuracy_pvalue=pvalue(float(hit_ahead[0]), accuracy_null),
+        accuracy_null=accuracy_null,
     )
