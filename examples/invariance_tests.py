@@ -97,7 +97,7 @@ def measured(
 
 
 def compared(Z: Array, rows: Any, within: bool) -> tuple[Array, Array, Array]:
-    """What is compared: (z, y) and the environments; ``within``: every column in units of its spread in each of them."""
+    """What is compared: (z, y) and the environments; ``within`` takes each one's own mean and spread out of them."""
     y, env = np.asarray(rows.y), np.asarray(rows.env)
     columns = np.column_stack([Z, y])
     if within:

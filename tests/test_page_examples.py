@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -83,7 +84,9 @@ def presupposed(page: str, seed: int) -> dict[str, Any]:
     if page == "density_ratios":
         return {"iv": iv, "X": X, "site": env, "X_new": X[:5]}
     if page == "influence_index":
-        return {"Z": X, "y": y, "env": env, "model_head": head, "other_head": head}
+        model, other = (LogisticRegression(C=C).fit(X, y) for C in (1.0, 0.1))
+        heads = {"model_head": head, "other_head": head}
+        return {"Z": X, "X": X, "y": y, "env": env, "model": model, "other_model": other, **heads}
     if page == "your_data":
         table = pd.DataFrame(X[:, :3], columns=["age", "chol", "pressure"])
         table.assign(disease=np.where(X[:, 0] + rng.normal(size=N) > 0, "yes", "no"), hospital=env).to_csv("heart.csv")

@@ -60,6 +60,8 @@ def audited(model: Any, data: SimpleNamespace, target: str = "gain", **options: 
 
 
 OF_NETWORKS = {"worst_case_in_inputs"}
+#: What an audit leaves out until it is asked for it: networks' worst case, and all that others compare by.
+ON_REQUEST = {name for name, criterion in CRITERIA.items() if criterion.on_request}
 ON_NUMBERS = {
     *("dric", "influence_index", "irm_penalty", "regret", "risk_variance", "transport_gap", "worst_case"),
     "worst_environment_risk",
@@ -98,7 +100,7 @@ def test_every_kind_of_regression_model(name: str, seed: int) -> None:
     build, level = REGRESSORS[name]
     X = data.X.to_numpy() if name == "network" else data.X
     found = audited(build(data), data, X=X)
-    without = OF_NETWORKS | ({"worst_case"} if name == "arrays" else set())  # a head was not given
+    without = ON_REQUEST | ({"worst_case"} if name == "arrays" else set())  # a head was not given
     without |= {"dric"} if name in ITS_OWN_BASELINE else set()
     assert set(found.results) == ON_NUMBERS - without
     assert set(found.left_out) == {"calibration_variance", *without}
@@ -127,8 +129,10 @@ def test_classifiers_run_every_criterion(target: str, seed: int) -> None:
     for model in models:
         baseline = None if model is not None else models[0]  # without a model DRIC would be that of its own baseline
         found = audited(model, data, target, baseline=baseline)
-        assert set(found.results) == set(CRITERIA) - OF_NETWORKS
-        assert found.left_out == dict.fromkeys(OF_NETWORKS, "needs a torch model")
+        assert set(found.results) == set(CRITERIA) - ON_REQUEST
+        assert set(found.left_out) == ON_REQUEST
+        assert found.left_out["worst_case_in_inputs"] == "needs a torch model"
+        assert all("it takes long" in found.left_out[name] for name in ON_REQUEST - OF_NETWORKS)
         assert found.data.task == ("binary" if target == "state" else "multiclass")
         assert found["dric"].pairs.shape == (3, 3, 2 if target == "state" else 3)
         assert found["worst_environment_risk"].unit == "log-loss (nats)"
@@ -185,6 +189,8 @@ def test_a_representation_alone_has_no_predictions(seed: int) -> None:
     reasons = {**found.left_out}
     assert "none was given" in reasons.pop("worst_case")
     assert "torch" in reasons.pop("worst_case_in_inputs")
+    later = {reasons.pop(name) for name in ON_REQUEST if "predictions" not in reasons.get(name, "predictions")}
+    assert all("it takes long" in reason for reason in later)
     assert all("predictions" in reason for reason in reasons.values())
 
 
@@ -280,7 +286,7 @@ def test_one_column_of_probabilities_is_that_of_the_second_class(seed: int) -> N
     data = patients(seed)
     one = audited(sigmoid, data, "state")
     both = audited(lambda X: np.column_stack([1 - sigmoid(X), sigmoid(X)]), data, "state")
-    assert set(one.results) == set(both.results) == set(CRITERIA) - OF_NETWORKS
+    assert set(one.results) == set(both.results) == set(CRITERIA) - ON_REQUEST
     for name in ("risk_variance", "calibration_variance", "irm_penalty", "dric"):
         assert one[name].value == pytest.approx(both[name].value, rel=1e-9), name
 
@@ -641,7 +647,7 @@ def test_all_criteria_do_without_draws() -> None:
 def test_progress_says_what_comes_next(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     audited(None, patients(seed), "state", progress=said.append)
-    assert len(said) >= 1 + len(set(CRITERIA) - OF_NETWORKS - {"dric"})
+    assert len(said) >= 1 + len(set(CRITERIA) - ON_REQUEST - {"dric"})
     assert all(isinstance(words, str) and len(words.split()) >= 3 for words in said)
     assert any("3 environments" in words for words in said)
     assert said[:2] == ["reading the model and the data", "fitting linear heads on 3 columns"]
@@ -810,7 +816,7 @@ def test_a_class_that_only_the_model_knows_leaves_out_what_needs_it(
     X, y, site = data.X[there], grade[there], data.site[there]
     found = iv.audit(model, X, y, site, n_boot=DRAWS)
     assert_told_without_regret(found, f'lass "{labels[2]}" of target "grade" never occurs in any row', tmp_path)
-    assert set(found.left_out) == {"regret", "transport_gap", *OF_NETWORKS, *without}
+    assert set(found.left_out) == {"regret", "transport_gap", *ON_REQUEST, *without}
     assert set(found.results) == set(CRITERIA) - set(found.left_out)
     assert found.could_drop == ()
     assert (found.data.task, set(found.data.classes)) == ("multiclass", set(labels))

@@ -171,6 +171,14 @@ DOORS: dict[str, Door] = {
         {**REPRESENTED, "n_boot": 0, "ratio": "gaussian"},
         {**Z_KINDS, **DRAWN, "task": "task", "folds": "folds", "ratio": "ratio", "predictions": "predictions"},
     ),
+    "mmd": Door(
+        iv.mmd,
+        {**REPRESENTED, "n_boot": 0},
+        {**Z_KINDS, **DRAWN, "task": "task", "bandwidth": "bandwidth", "unbiased": "switch"},
+    ),
+    "hsic": Door(iv.hsic, {**REPRESENTED, "n_boot": 0}, {"bandwidth": "bandwidth", "unbiased": "switch"}),
+    "kmaxic": Door(iv.kmaxic, {**REPRESENTED, "n_boot": 0}, {"reference": "label"}),
+    "subgroup_invariance": Door(iv.subgroup_invariance, {**REPRESENTED, "n_boot": 0}, {"parts": "parts"}),
     "worst_case": Door(
         iv.worst_case,
         {"head": plain.HEAD, **REPRESENTED, "n_boot": 0},
@@ -215,6 +223,26 @@ DOORS: dict[str, Door] = {
             "folds": "folds_or_none",
             "seed": "seed",
         },
+    ),
+    "cramer_wold": Door(
+        iv.cramer_wold,
+        {**REPRESENTED, "n_boot": 0, "projections": 5},
+        {**Z_KINDS, **DRAWN, "task": "task", "projections": "count"},
+    ),
+    "domain_classifier": Door(
+        iv.domain_classifier, {**REPRESENTED, "n_boot": 0}, {**Z_KINDS, **DRAWN, "task": "task"}, slow=True
+    ),
+    "conditional_mutual_information": Door(
+        iv.conditional_mutual_information,
+        {**PREDICTED, "n_boot": 0},
+        {**P_KINDS, **DRAWN, "predictions": "matrix"},
+        slow=True,
+    ),
+    "conditional_mutual_information of classes": Door(
+        iv.conditional_mutual_information,
+        {**LIKELY, "predictions": np.round(plain.PROBABILITIES), "n_boot": 0},
+        {"y": "classes"},
+        slow=True,
     ),
     "risk_variance": Door(iv.risk_variance, PREDICTED, {**P_KINDS, "loss": "loss"}),
     "risk_variance of classes": Door(iv.risk_variance, LIKELY, {"predictions": "probabilities", "y": "classes"}),

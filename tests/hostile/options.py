@@ -50,6 +50,13 @@ FORMS = {
         ("gaussian", "Logistic".lower()),
     ),
     "folds": settings("folds", (*NO_WHOLE, 1, 10**9, HUGE), (2, np.int64(3))),
+    "bandwidth": settings(
+        "bandwidth",
+        (*(v for v in NO_NUMBER if not isinstance(v, list | np.ndarray)), 0, -1, 1e300, 1e-300, HUGE, "wide", [1, "a"]),
+        ("median", "collection", 2, np.float32(0.5), [1, 2], np.array([0.5, 1.5])),
+    ),
+    "parts": settings("parts", (*NO_WHOLE, 0, 10**9, HUGE), (1, 2, np.int64(3))),
+    "label": settings("environment", ("no such name", 7, 2.5, True, (), b"a"), (None,)),
     "folds_or_none": settings("folds", (*NO_WHOLE, 1, 10**9, HUGE), (0, 2, np.int64(3))),
     "count": settings(".", (*(v for v in NO_WHOLE if v is not None), 0, 10**12, HUGE), (np.int64(1),)),
     "criteria": settings(

@@ -59,17 +59,17 @@ CALLS: dict[str, Callable[..., Any]] = {
     "kmaxic": lambda **given: iv.kmaxic(Z, Y, ENV, **given),
     "subgroup_invariance": lambda **given: iv.subgroup_invariance(Z, HITS, ENV, **given),
 }
+#: Tests of chance: deals give them a p-value and nothing, or nothing but the value, an interval.
+WITHOUT_INTERVALS = {
+    *("mmd", "hsic", "kmaxic", "subgroup_invariance", "cramer_wold", "domain_classifier"),
+    "conditional_mutual_information",
+}
 #: What noise says, by the last part of the field's name. All other fields are point estimates and words.
 NOISE = (
     *("interval", "worst_interval", "numerator_interval", "pair_intervals", "band", "pvalue", "pair_pvalues"),
     "accuracy_pvalue",
 )
 DRAWS = ("null", "null_numerator", "accuracy_null")
-#: Tests of whether laws differ, which have no interval for how much, or none but for the value.
-TESTS = {
-    *("mmd", "hsic", "kmaxic", "subgroup_invariance"),
-    *("cramer_wold", "domain_classifier", "conditional_mutual_information"),
-}
 every_criterion = pytest.mark.parametrize("name", sorted(CRITERIA))
 
 
@@ -112,7 +112,7 @@ def test_without_draws_there_are_point_estimates_alone(name: str) -> None:
         kind = part.rpartition(".")[2]
         if kind in NOISE:
             assert np.isnan(np.asarray(value, dtype=float)).all(), part
-            silent = np.size(value) == 0 or (kind == "interval" and name in TESTS)
+            silent = np.size(value) == 0 or (kind == "interval" and name in WITHOUT_INTERVALS)
             assert silent or np.isfinite(np.asarray(told[part], dtype=float)).any(), part
         elif kind in DRAWS:
             assert len(value) == 0, part

@@ -26,6 +26,7 @@ DRAWS = {"n_boot", "seed"}
 NO_NUMBERS = {
     *("task", "loss", "weight", "form", "head", "penalty", "exact", "solver", "baseline", "ratio", "representation"),
     *("y", "progress", "predictions", "relative", "classes", "binning", "unit"),
+    *("method", "classifier", "trained_on"),
     *("on", "over", "unbiased", "scale", "env_kernel", "reference"),
 }
 #: (function, setting) → calls with a value of it, one for each way it takes through the code
@@ -61,6 +62,7 @@ NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
     ("worst_case_in_inputs", "rows"): (
         lambda v: iv.worst_case_in_inputs(iv.split(NETWORK), Z[:30], Y[:30], rows=v, n_boot=0),
     ),
+    ("cramer_wold", "projections"): (lambda v: iv.cramer_wold(Z, Y, ENV, projections=v, n_boot=0),),
     ("mmd", "bandwidth"): (
         lambda v: iv.mmd(Z, Y, ENV, bandwidth=v, n_boot=99),
         lambda v: iv.mmd(Z, Y, ENV, bandwidth=[1.0, v], n_boot=99),

@@ -149,18 +149,6 @@ def _in_inputs(given: Kind, X: np.ndarray) -> str:
     return of_losses(iv.worst_case_in_inputs(model, X, given.y, rows=40, n_boot=0).of)
 
 
-def _compared(name: str) -> Callable[[Kind, np.ndarray], str]:
-    """Comparators look at one column of numbers, or at one for every class."""
-
-    def call(given: Kind, X: np.ndarray) -> str:
-        assert CRITERIA[name].function(X, given.y, ENV, n_boot=0).compared == "(z, y)"
-        columns = sample_of(X, given.y, ENV).y.shape[1]
-        assert columns == (len(given.classes) or 1)
-        return "classification" if columns > 1 else "regression"
-
-    return call
-
-
 def _of_equal_values(function: Callable[..., Any]) -> Callable[[Kind, np.ndarray], str]:
     """The task that gives the same number as none; labels can be classes only."""
 
@@ -174,6 +162,18 @@ def _of_equal_values(function: Callable[..., Any]) -> Callable[[Kind, np.ndarray
             changed = "labels, not numbers" in str(error) or "too many to be classes" in str(error)
         assert changed
         return given.kind
+
+    return call
+
+
+def _compared(name: str) -> Callable[[Kind, np.ndarray], str]:
+    """Comparators look at one column of numbers, or at one for every class."""
+
+    def call(given: Kind, X: np.ndarray) -> str:
+        assert CRITERIA[name].function(X, given.y, ENV, n_boot=0).compared == "(z, y)"
+        columns = sample_of(X, given.y, ENV).y.shape[1]
+        assert columns == (len(given.classes) or 1)
+        return "classification" if columns > 1 else "regression"
 
     return call
 

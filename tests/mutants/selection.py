@@ -61,7 +61,7 @@ MUTANTS = [
         file="selection/three_steps.py",
         old="if holds_torch(X) else (X, y, env)",
         new="if False else (X, y, env)",
-        seen="rows of a shuffling loader are paired with other rows",
+        seen="a loader is read again for every model, and augmented rows are paired with other rows",
         tests=(f"{STEPS}::test_loaders_are_read_once",),
     ),
     Mutant(

@@ -99,7 +99,7 @@ def test_details_that_one_width_misses_are_found_by_several(seed: int) -> None:
 
 
 def test_a_pair_that_is_alike_stays_so_beside_one_that_is_not(seed: int) -> None:
-    """Rows of a third, far larger environment hardly vary: dealt together, they would make two alike ones look apart."""
+    """Rows of a third, far larger environment hardly vary: dealt with them, two alike ones would look apart."""
 
     def third(rng: np.random.Generator) -> Sample:
         env = np.repeat([0, 1, 2], [20, 20, 200])

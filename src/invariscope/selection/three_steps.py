@@ -295,7 +295,7 @@ def _unseen_rows(unseen: Any, models: Mapping[str, Any], target_name: str | None
 
 # --- what was given ---------------------------------------------------------------------------------------------------
 def _rows(X: Any, y: Any, env: Any, target_name: str | None) -> tuple[Any, Any, Any]:
-    """Loaders are read once: the next time their rows might come in another order, and no pair would be one."""
+    """Loaders are read once: reading may take long, and augmented rows would be other rows for every model."""
     return taken_apart(None, X, y, env, target_name=target_name)[1:] if holds_torch(X) else (X, y, env)
 
 

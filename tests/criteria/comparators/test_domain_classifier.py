@@ -1,4 +1,4 @@
-"""Domain classifier: areas against loops and scikit-learn, who has seen which rows, and classifiers trained elsewhere."""
+"""Domain classifier: areas against loops and peers, who has seen which rows, and classifiers trained elsewhere."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_areas_of_one_group_are_those_of_scikit_learn_and_scipy(seed: int) -> No
 
 
 def test_deals_within_groups_are_all_deals(seed: int) -> None:
-    logs, codes, _, _ = some_scores(seed)
+    logs = some_scores(seed)[0]
     groups = [Gains.of(logs[part], np.array([0, 1, 1, 2]), np.ones(4)) for part in (slice(0, 4), slice(4, 8))]
     accuracy, areas = dealt(groups, 6000, np.random.default_rng(seed))
     every = sorted(set(itertools.permutations([0, 1, 1, 2])))

@@ -12,7 +12,9 @@ import pytest
 
 import invariscope as iv
 from invariscope.criteria.comparators import kernel_sums, kernel_test
+from invariscope.criteria.comparators.deals import Deals
 from invariscope.criteria.comparators.kernel_test import by_chance, holm
+from invariscope.criteria.comparators.samples import sample_of
 from invariscope.rows import blocks
 from tests.reference import kernel_tests as slow
 
@@ -135,6 +137,19 @@ def test_subgroups_of_one_row_each_are_all_pairs_of_rows(seed: int) -> None:
     assert iv.subgroup_invariance(Z, env=env, parts=5, **RAW).value == pytest.approx(np.mean(each), rel=1e-10)
     with pytest.raises(iv.InputError, match='environment "0" has 5 rows for 6 parts: give parts=5'):
         iv.subgroup_invariance(Z, env=env, parts=6)
+
+
+def test_pieces_are_cut_at_random_and_are_of_equal_size(seed: int) -> None:
+    Z, env = three(seed, (7, 9))
+    deals = Deals.of(sample_of(Z, None, env))
+    cuts = [deals.split(3, np.random.default_rng(k)) for k in range(40)]
+    for cut in cuts:
+        assert sorted(np.bincount(cut.observed).tolist()) == [2, 2, 3, 3, 3, 3]
+        assert np.array_equal(np.bincount(cut.codes), np.bincount(cut.observed))
+        assert np.array_equal(cut.observed // 3, deals.observed)
+    assert len({tuple(cut.observed.tolist()) for cut in cuts}) == 40
+    values = [iv.subgroup_invariance(Z, env=env, parts=3, seed=k, n_boot=0).value for k in range(3)]
+    assert len(set(values)) == 3
 
 
 def test_z_and_y_count_alike_however_many_columns_they_have(seed: int) -> None:

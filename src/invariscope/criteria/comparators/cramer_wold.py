@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from invariscope.criteria.comparators.deals import Deals
+from invariscope.criteria.comparators.kernel_test import holm
 from invariscope.criteria.comparators.projections import KNOTS, Projection, directions
 from invariscope.criteria.comparators.result import ComparatorResult
 from invariscope.criteria.comparators.samples import Sample, sample_of
@@ -77,8 +79,8 @@ def cramer_wold(
     -------
     ComparatorResult
         ``pairs[a, b]`` = ∫ (F_a − F_b)² dt, ``per_environment`` the same for one environment and all others together.
-        ``pair_pvalues`` are for the largest of all pairs, each times n_a n_b / (n_a + n_b): under the same law
-        everywhere none is below 0.05 but in 5 % of samples. Above 512 different values along a direction distribution
+        ``pair_pvalues`` come from dealing the rows of two environments alone, and allow for having looked at all
+        pairs (Holm). Above 512 different values along a direction distribution
         functions are compared at 512 quantiles, which ``estimator`` then says.
 
     What it cannot tell: whether E[Y | z] differs or only z itself does; and in many columns a difference in one of them
@@ -100,15 +102,12 @@ def cramer_wold(
     sample = sample_of(Z, y, env, weight, on=on, task=task)
     deals = Deals.of(sample)
     along = _along(sample, deals, count)
-    block = max(1, NUMBERS // (len(deals.order) * (len(sample.data) - 1)))
     with one_blas_thread():
         observed = _distances(along, deals, deals.observed[None], over)
-        dealt = [
-            _distances(along, deals, deals.draw(rng, min(block, draws - first)), over)
-            for first in range(0, draws, block)
-        ]
-    null = np.concatenate([part.total for part in dealt]) if dealt else np.empty(0)
-    data, value = sample.data, float(observed.total[0])
+        dealt = _dealt(along, deals, over, draws, rng)
+        value, null = float(observed.total[0]), np.concatenate([np.empty(0), *(part.total for part in dealt)])
+        pair_pvalues = _pair_pvalues(sample, count, over, draws, value, null, rng)
+    data = sample.data
     apart = [Estimate(float(distance)) for distance in observed.others[0]]
     return ComparatorResult(
         value=value,
@@ -116,7 +115,7 @@ def cramer_wold(
         null=null,
         labels=data.labels,
         pairs=observed.pairs[0],
-        pair_pvalues=_pair_pvalues(observed, dealt),
+        pair_pvalues=pair_pvalues,
         per_environment=dict(zip(data.labels, apart, strict=True)),
         compared=sample.compared,
         estimator="exact" if all(each.exact for each in along) else f"at {KNOTS} quantiles",
@@ -131,13 +130,6 @@ class _Distances:
     total: Floats
     pairs: Floats
     others: Floats
-    shares: Floats  # (draws, E)
-
-    @property
-    def comparable(self) -> Floats:
-        """Pairs times n_a n_b / (n_a + n_b), but for a constant: of one size, however many rows are behind them."""
-        a, b = self.shares[:, :, None], self.shares[:, None, :]
-        return self.pairs * (a * b / (a + b))
 
 
 def _along(sample: Sample, deals: Deals, count: int) -> list[Projection]:
@@ -168,13 +160,42 @@ def _distances(along: list[Projection], deals: Deals, codes: Integers, over: str
         )
         sums = tuple(add(past, new) for past, new in zip(sums, each, strict=True))
     of_all, pairs, others = (part / (len(along) if over == "mean" else 1) for part in sums)
-    return _Distances(of_all, pairs, others, shares.T)
+    return _Distances(of_all, pairs, others)
 
 
-def _pair_pvalues(observed: _Distances, dealt: list[_Distances]) -> Floats:
-    """How often the largest of all pairs of a deal is as large as each pair is; 1 on the diagonal."""
-    pairs = observed.comparable[0]
-    if not dealt:
-        return np.full(pairs.shape, np.nan)
-    largest = np.concatenate([part.comparable.max(axis=(1, 2)) for part in dealt])
-    return np.array([[pvalue(pair, largest) for pair in line] for line in pairs])
+def _dealt(along: list[Projection], deals: Deals, over: str, draws: int, rng: np.random.Generator) -> list[_Distances]:
+    """Distances of deals, as many at a time as memory holds well."""
+    block = max(1, NUMBERS // (len(deals.order) * (deals.environments - 1)))
+    return [
+        _distances(along, deals, deals.draw(rng, min(block, draws - first)), over) for first in range(0, draws, block)
+    ]
+
+
+def _pair_pvalues(
+    sample: Sample, count: int, over: str, draws: int, value: float, null: Floats, rng: np.random.Generator
+) -> Floats:
+    """p-values of two environments each, whose rows alone are dealt, along the same directions (Holm)."""
+    labels = len(sample.data)
+    places = list(itertools.combinations(range(labels), 2))
+    out = np.full((labels, labels), np.nan)
+    if not draws:
+        return out
+    each = []
+    for pair in places:
+        if labels > 2:
+            deals = Deals.of(sample, pair)
+            two = replace(deals, codes=_coded(deals.codes, pair), observed=_coded(deals.observed, pair), environments=2)
+            along = _along(sample, two, count)
+            value = float(_distances(along, two, two.observed[None], over).total[0])
+            each.append(pvalue(value, np.concatenate([part.total for part in _dealt(along, two, over, draws, rng)])))
+        else:
+            each.append(pvalue(value, null))
+    for (a, b), adjusted in zip(places, holm(np.array(each)), strict=True):
+        out[a, b] = out[b, a] = adjusted
+    np.fill_diagonal(out, 1.0)
+    return out
+
+
+def _coded(codes: Integers, pair: tuple[int, int]) -> Integers:
+    """0 and 1 for the two environments of a pair."""
+    return np.asarray(codes == pair[1], dtype=np.intp)

@@ -75,7 +75,7 @@ def domain_classifier(
     -------
     DomainClassifierResult
         ``value`` (accuracy), ``chance``, ``auc``; ``per_environment``: the area of each against all others; ``pairs``:
-        the area of two alone, with ``pair_pvalues`` (by ranks, times the number of pairs). ``statistic``, ``null`` and
+        the area of two alone, with ``pair_pvalues`` (by ranks, and by Holm for all pairs). ``statistic``, ``null`` and
         ``pvalue``: the mean area ahead; ``accuracy_ahead``, ``accuracy_null`` and ``accuracy_pvalue``: the accuracy
         there, which takes few different values, so that its p-value is cautious.
 

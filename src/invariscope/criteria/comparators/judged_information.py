@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +10,12 @@ import scipy.special
 
 from invariscope.criteria.comparators.fold_scores import FittedClassifier, Judged
 from invariscope.ratios.estimator import GroupedRows
-from invariscope.rows.arrays import Floats, Integers
+from invariscope.rows.arrays import Booleans, Floats, Integers
+from invariscope.rows.resampling import pvalue
 
 QUANTILE = float(scipy.special.ndtri(0.975))
 NUMBERS = 2**22  # of one block of drawn environments
 MOST_COEFFICIENTS = 500  # of the fit of E on ŷ, that gains are cleared of
-MOST_PAIRED = 10  # environments, up to which every pair has a p-value: of more there would be too many
 
 
 @dataclass(frozen=True)
@@ -64,50 +65,68 @@ def _log_of_rest(logs: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Tested:
-    """Gains ahead of the fit, beyond what they are by chance, per row: all together first, then pair by pair."""
+    """Gains ahead of the fit, beyond what they are by chance, per row; and how often chance gains as much in a pair."""
 
-    statistic: Floats  # (1 + pairs,)
-    null: Floats  # (draws, 1 + pairs)
+    statistic: float
+    null: Floats
+    pairs: Floats  # p-values of (a, b), a < b, in the order of np.triu_indices
 
 
 def tested(knowing: Judged, without: Judged, draws: int, rng: np.random.Generator) -> Tested:
     """Environments drawn from p̂(e | ŷ), whatever y is: the conditional randomisation test (Candès et al. 2018).
 
     What a row gains if its environment is e, c_ie = log p̂(e | ŷ_i, y_i) − log p̂(e | ŷ_i), is fixed before its fold
-    comes. p̂(e | ŷ) was fitted to the very environments that are tested, and follows them: gains are cleared of all that
-    such a fit explains, which leaves the statistic as it is and makes draws vary as much as it does.
+    comes. Pairs are tested by their own rows, of which it is known that they are from one of both.
     """
-    rows, weight = knowing.rows, knowing.weight
-    judged_ahead = _gains(knowing.ahead[knowing.later], without.ahead[knowing.later])
-    gains = np.zeros((len(weight), *judged_ahead.shape[1:]))
-    gains[knowing.later] = judged_ahead
     fit = FittedClassifier.of("logistic", without.rows, rng)
-    chance = np.exp(fit.log_probabilities(without.rows.X))
-    gains = _cleared(gains, chance, _design(fit, without.rows), weight)
-    gains = gains - np.einsum("ne,nes->ns", chance, gains)[:, None]
-    rows_judged = weight[knowing.later].sum()
-    statistic = weight @ gains[np.arange(len(weight)), rows.codes] / rows_judged
+    logs, design = fit.log_probabilities(without.rows.X), _design(fit, without.rows)
+    more, less = (np.where(knowing.later[:, None], said.ahead, 0.0) for said in (knowing, without))
+    codes, later = knowing.rows.codes, knowing.later
+    statistic, null = _randomised(more - less, np.exp(logs), design, codes, knowing.weight, later, draws, rng)
+    count = knowing.rows.environments
+    pairs = np.full(count * (count - 1) // 2, np.nan)
+    for place, pair in enumerate(itertools.combinations(range(count), 2) if draws else ()):
+        there = np.isin(codes, pair)
+        known = [values[there][:, pair] - _of_either(values[there], pair) for values in (more, less, logs)]
+        gains = np.where(later[there, None], known[0] - known[1], 0.0)
+        second = np.asarray(codes[there] == pair[1], dtype=np.intp)
+        rows = np.exp(known[2]), design[there], second, knowing.weight[there], later[there]
+        pairs[place] = pvalue(*_randomised(gains, *rows, draws, rng)) if count > 2 else pvalue(statistic, null)
+    return Tested(statistic, null, pairs)
+
+
+def _of_either(logs: Floats, pair: tuple[int, int]) -> Floats:
+    """log(p̂(a) + p̂(b)), (n, 1)."""
+    return np.logaddexp(logs[:, pair[0]], logs[:, pair[1]])[:, None]
+
+
+def _randomised(
+    gains: Floats,
+    chance: Floats,
+    design: Floats,
+    codes: Integers,
+    weight: Floats,
+    judged: Booleans,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[float, Floats]:
+    """Σ_i w_i (c_i,e_i − Σ_e p̂(e | ŷ_i) c_ie) per row that is judged, and the same of environments that are drawn.
+
+    p̂(e | ŷ) was fitted to the very environments that are tested, and follows them: gains are cleared of all that such a
+    fit explains, which leaves the statistic as it is and makes draws vary as much as it does.
+    """
+    gains = _cleared(gains, chance, design, weight)
+    gains = gains - np.sum(chance * gains, axis=1, keepdims=True)
+    total = weight[judged].sum()
+    statistic = float(weight @ gains[np.arange(len(weight)), codes] / total)
     # weights count rows: one of weight w varies as w rows do
-    scaled = gains * np.sqrt(weight)[:, None, None] / rows_judged
+    scaled = gains * np.sqrt(weight)[:, None] / total
     edges = np.cumsum(chance, axis=1)[:, :-1]
     block = max(1, NUMBERS // len(weight))
     parts = [
         _drawn(scaled, edges, rng.random((min(block, draws - first), len(weight)))) for first in range(0, draws, block)
     ]
-    return Tested(statistic, np.concatenate(parts) if parts else np.empty((0, gains.shape[2])))
-
-
-def _gains(more: Floats, less: Floats) -> Floats:
-    """What a row gains in every environment, (n, E, 1 + pairs); in pairs, where it is known that it is one of both."""
-    count = more.shape[1]
-    columns = [more - less]
-    for a in range(count if count <= MOST_PAIRED else 0):
-        for b in range(a):
-            column = np.zeros(more.shape)
-            for one, two in ((a, b), (b, a)):
-                column[:, one] = _of_two(more, one, two) - _of_two(less, one, two)
-            columns.append(column)
-    return np.stack(columns, axis=2)
+    return statistic, np.concatenate([np.empty(0), *parts])
 
 
 def _design(fit: FittedClassifier, rows: GroupedRows) -> Floats:
@@ -119,22 +138,20 @@ def _design(fit: FittedClassifier, rows: GroupedRows) -> Floats:
 
 def _cleared(gains: Floats, chance: Floats, design: Floats, weight: Floats) -> Floats:
     """Gains less their best approximation by functions b(ŷ)ᵀθ_e, in the metric Σ_i w_i Var_{e ~ p̂(· | ŷ_i)}."""
-    count, statistics = gains.shape[1:]
-    width = design.shape[1]
+    count, width = gains.shape[1], design.shape[1]
     curvature = np.empty((count, width, count, width))
     for a in range(count):
         for b in range(count):
             covariance = weight * chance[:, a] * ((a == b) - chance[:, b])  # of 1[e = a] and 1[e = b]
             curvature[a, :, b] = (design * covariance[:, None]).T @ design
-    centred = (gains - np.einsum("ne,nes->ns", chance, gains)[:, None]) * (chance * weight[:, None])[:, :, None]
-    aim = np.einsum("np,nes->eps", design, centred, optimize=True).reshape(count * width, statistics)
+    centred = (gains - np.sum(chance * gains, axis=1, keepdims=True)) * chance * weight[:, None]
+    aim = (centred.T @ design).ravel()
     theta = np.linalg.lstsq(curvature.reshape(count * width, -1), aim, rcond=1e-10)[0]
-    fitted = np.einsum("np,eps->nes", design, theta.reshape(count, width, statistics), optimize=True)
-    return np.asarray(gains - fitted)
+    return np.asarray(gains - design @ theta.reshape(count, width).T)
 
 
 def _drawn(gains: Floats, edges: Floats, uniform: Floats) -> Floats:
-    """Sums of gains (draws, S) when every row's environment is drawn: that of the first edge above the number drawn."""
+    """Sums of gains (draws,) when every row's environment is drawn: that of the first edge above the number drawn."""
     codes = np.zeros(uniform.shape, dtype=np.int16)
     for edge in edges.T:
         codes += uniform > edge

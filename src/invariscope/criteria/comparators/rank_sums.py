@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.special
 
+from invariscope.criteria.comparators.kernel_test import holm
 from invariscope.rows.arrays import Floats, Integers
 
 NUMBERS = 2**22  # codes of one block of deals
@@ -104,11 +105,11 @@ def pair_areas(log_probabilities: Floats, codes: Integers, group: Integers, weig
 
 
 def pair_pvalues(deviations: Floats) -> Floats:
-    """One-sided, times the number of pairs (Bonferroni); 1 on the diagonal."""
-    count = len(deviations) * (len(deviations) - 1) // 2
-    pvalues = np.minimum(1.0, count * scipy.special.ndtr(-deviations))
-    np.fill_diagonal(pvalues, 1.0)
-    return np.asarray(pvalues)
+    """One-sided, allowing for having looked at all pairs (Holm); 1 on the diagonal."""
+    upper = np.triu_indices(len(deviations), 1)
+    pvalues = np.ones(deviations.shape)
+    pvalues[upper] = holm(scipy.special.ndtr(-deviations[upper]))
+    return np.minimum(pvalues, pvalues.T)
 
 
 def _pair(scores: Floats, first: Integers, weight: Floats) -> tuple[float, float, float]:
