@@ -50,9 +50,10 @@ def gram_sums(
 ) -> tuple[KernelSums, Spreads]:
     """From the Gram matrix, panel by panel of its upper half, all deals in one product.
 
-    Memory: 16 million masses at a time (of one deal at least), 64 MB in single precision and up to six times that on the
-    way where rows have weights, and for each thread three panels of 256 × n numbers. What is observed is summed in double precision; deals, of more than 1,000 rows, in single precision
-    within a panel and in double across panels, always in the same order.
+    Memory: 16 million masses at a time (of one deal at least), 64 MB in single precision, and up to six times that on
+    the way where rows have weights; for each thread three panels of 256 × n numbers. What is observed is summed in
+    double precision; deals, of more than 1,000 rows, in single precision within a panel and in double across panels,
+    always in the same order.
     """
     present, here = np.unique(deals.codes), np.unique(deals.order)
     columns = columns[here]
