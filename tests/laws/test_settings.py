@@ -28,6 +28,7 @@ NO_NUMBERS = {
     *("y", "progress", "predictions", "relative", "classes", "binning", "unit"),
     *("method", "classifier", "trained_on"),
     *("on", "over", "unbiased", "scale", "env_kernel", "reference"),
+    *("intercept", "shuffles"),
 }
 #: (function, setting) → calls with a value of it, one for each way it takes through the code
 NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
@@ -46,6 +47,11 @@ NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
         lambda v: iv.influence_index(Z, Y, ENV, damping=v, n_boot=9, solver="kronecker"),
         lambda v: iv.influence_index(Z, Y, ENV, head=NETWORK, damping=v, n_boot=3),
         lambda v: iv.influence_index(Z, Y, ENV, head=NETWORK, damping=v, n_boot=0, solver="cg"),
+    ),
+    ("influence_index", "hessian"): (
+        lambda v: iv.influence_index(Z, Y, ENV, hessian=v, n_boot=9),
+        lambda v: iv.influence_index(Z, HITS, ENV, hessian=dict.fromkeys(np.unique(ENV).tolist(), v), n_boot=9),
+        lambda v: iv.influence_index(Z, Y, ENV, hessian={np.unique(ENV).tolist()[0]: v}, n_boot=9),
     ),
     ("influence_index", "penalty_weight"): (
         lambda v: iv.influence_index(Z, Y, ENV, penalty="vrex", penalty_weight=v, n_boot=9),

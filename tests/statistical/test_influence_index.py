@@ -119,8 +119,10 @@ def pvalues_of_fitted_heads(penalty: str, weight: float, task: str, runs: int, s
         data = null_same_law(n=(150, 200, 300), d=3, task=task, seed=int(rng.integers(2**32)))
         result = influence_index(
             *(data.X, data.y, data.env),
-            penalty=penalty, penalty_weight=weight,
-            n_boot=99, seed=int(rng.integers(2**32)),
+            penalty=penalty,
+            penalty_weight=weight,
+            n_boot=99,
+            seed=int(rng.integers(2**32)),
         )
         found.append(result.pvalue)
     return np.array(found)

@@ -133,7 +133,7 @@ def test_both_are_in_the_repr_and_in_json(seed: int) -> None:
     assert told["without_penalty"]["value"] == plain.value
     assert told["without_penalty"]["pvalue"] == plain.pvalue
     assert len(told["without_penalty"]["null"]) == 19
-    assert told["shares"] == {"0": 1 / 3, "1": 1 / 3, "2": 1 / 3}
+    assert told["shares"] == [1 / 3, 1 / 3, 1 / 3]
     none = influence_index(X, y, env, head=head, penalty="vrex", penalty_weight=5.0, n_boot=0)
     assert none.without_penalty is not None
     assert np.isnan(none.without_penalty.pvalue)
