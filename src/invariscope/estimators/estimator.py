@@ -319,8 +319,9 @@ def _centre_and_scale(X: Array, groups: int | None) -> tuple[Floats, Floats]:
     if groups is not None:
         parts = X.reshape(len(X), groups, -1)
         centre, scale = parts.mean(axis=(0, 2), dtype=np.float64), parts.std(axis=(0, 2), dtype=np.float64)
+        one_value = (parts.min(axis=(0, 2)) == parts.max(axis=(0, 2))) | (scale == 0)
         each = X.shape[1] // groups
-        return np.repeat(centre, each), np.repeat(np.where(scale == 0, 1.0, scale), each)
+        return np.repeat(centre, each), np.repeat(np.where(one_value, 1.0, scale), each)
     centre, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     constant = X.min(axis=0) == X.max(axis=0)  # their computed spread may be rounding error in place of 0
     return np.where(constant, X[0].astype(np.float64), centre), np.where(constant | (scale == 0), 1.0, scale)

