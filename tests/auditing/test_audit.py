@@ -62,6 +62,7 @@ def audited(model: Any, data: SimpleNamespace, target: str = "gain", **options: 
 OF_NETWORKS = {"worst_case_in_inputs"}
 #: What an audit leaves out until it is asked for it: networks' worst case, and all that others compare by.
 ON_REQUEST = {name for name, criterion in CRITERIA.items() if criterion.on_request}
+OF_PROBABILITIES = {"calibration_variance", "multi_environment_calibration"}
 ON_NUMBERS = {
     *("dric", "influence_index", "irm_penalty", "regret", "risk_variance", "transport_gap", "worst_case"),
     "worst_environment_risk",
@@ -103,8 +104,8 @@ def test_every_kind_of_regression_model(name: str, seed: int) -> None:
     without = ON_REQUEST | ({"worst_case"} if name == "arrays" else set())  # a head was not given
     without |= {"dric"} if name in ITS_OWN_BASELINE else set()
     assert set(found.results) == ON_NUMBERS - without
-    assert set(found.left_out) == {"calibration_variance", *without}
-    assert "regression" in found.left_out["calibration_variance"]
+    assert set(found.left_out) == {*OF_PROBABILITIES, *without}
+    assert all("regression" in found.left_out[name] for name in OF_PROBABILITIES)
     assert level in found.data.representation
     assert found.state in STATES
     assert found.data.task == "regression"
@@ -637,7 +638,7 @@ def test_all_criteria_do_without_draws() -> None:
     data = patients(0)
     found = audited(None, data, "state", n_boot=0, baseline=LogisticRegression(C=0.01).fit(data.X, data.state))
     drawn = {name for name, result in found.results.items() if hasattr(result, "pvalue")}
-    assert drawn == {"regret", "influence_index", "transport_gap", "dric"}
+    assert drawn == {"regret", "influence_index", "transport_gap", "dric", "multi_environment_calibration"}
     assert all(math.isnan(found[name].pvalue) and not len(found[name].null) for name in drawn)
     assert np.isnan(found["worst_case"].band).all()
     assert found.algorithm == ""
@@ -781,7 +782,7 @@ def test_an_environment_without_a_class_leaves_out_what_needs_it(model: str | No
     found = iv.audit(made, data.X, state, data.site, n_boot=DRAWS)
     assert_told_without_regret(found, r'lass "healthy" of target "state" never occurs in site "Rome"', tmp_path)
     of_a_given_head = set() if model is None else {"influence_index", "dric"}
-    assert set(found.results) == {*ON_PREDICTIONS, *of_a_given_head, "calibration_variance"}
+    assert set(found.results) == {*ON_PREDICTIONS, *of_a_given_head, *OF_PROBABILITIES}
     assert found.could_drop == ("Rome",)
     p = have(gather(made, data.X, state, data.site)[0].predictions).values
     expected = iv.risk_variance(p, state, data.site)
@@ -800,7 +801,7 @@ OF_THREE: dict[str, tuple[Callable[[Any, Any], Any], set[str]]] = {
         lambda X, y: iv.Split(predict=probabilities_of_three, classes=sorted(set(y))[::-1]),
         {"influence_index"},
     ),
-    "votes": (lambda X, y: LinearSVC().fit(X, y), {"calibration_variance", "irm_penalty"}),
+    "votes": (lambda X, y: LinearSVC().fit(X, y), {*OF_PROBABILITIES, "irm_penalty"}),
 }
 
 

@@ -501,18 +501,41 @@ def test_a_learned_representation_is_judged_by_its_predictions_below_so_many_row
         assert material.compared.X.shape[1] == (max(1, outputs.shape[1] - 1) if short else width)
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_pixels_of_a_channel_are_in_one_unit(channels: int) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(90, channels, 3, 3)) * np.array([1.0, 10.0])[:channels, None, None]
+    images[:, :, 0, :] = 0.0
+    images[3, :, 0, 0] = 0.05  # a border pixel that is not black once
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(9 * channels, 2)).double()
+    given = images, np.tile([0, 1], 45), np.repeat(["a", "b", "c"], 30)
+    representation = material_of(iv.split(model), *given).representation
+    ratio = representation.X.std(axis=0) / images.reshape(90, -1).std(axis=0).clip(1e-300)
+    for channel in range(channels):
+        part = slice(9 * channel, 9 * channel + 9)
+        one = np.sqrt(np.mean(images[:, channel].var(axis=0)))
+        there = images.reshape(90, -1)[:, part].std(axis=0) > 0
+        np.testing.assert_allclose(ratio[part][there], 1 / one, rtol=1e-9)
+    # the same numbers as a table are columns like any others
+    table = material_of(None, images.reshape(90, -1), *given[1:]).representation
+    spreads = table.X.std(axis=0)
+    np.testing.assert_allclose(spreads[spreads > 0], 1.0, rtol=1e-9)
+
+
 def test_a_network_out_of_reach_is_not_called_missing() -> None:
     rng = np.random.default_rng(0)
     X, y, env = rng.normal(size=(120, 3)), np.tile([0, 1], 60), np.repeat(["a", "b"], 60)
     module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
     trained = iv.InvariantClassifier(hidden=(4,), steps=2).fit(X, y, env=env)
+    behind = make_pipeline(StandardScaler(), iv.InvariantClassifier("erm", hidden=(4,), steps=2)).fit(X, y)
     models: dict[str, Any] = {
         "needs the network itself, which is audited by its predictions here": iv.split(module).by_predictions(),
-        "needs a torch module as it is: gradients of an estimator's own network are not followed": trained,
         "needs a torch model": lambda rows: 1 / (1 + np.exp(-rows[:, 0])),
+        "needs the estimator by itself: through the steps before it no gradients lead": behind,
     }
     for reason, model in models.items():
         lack = material_of(model, X, y, env).lacks("network")
         assert lack is not None
         assert lack.reason == reason
-    assert material_of(iv.split(module), X, y, env).lacks("network") is None
+    for model in (iv.split(module), trained, trained.split()):
+        assert material_of(model, X, y, env).lacks("network") is None

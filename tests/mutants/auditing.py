@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="pixels_of_an_audit_by_their_own_spread",
+        file="auditing/material.py",
+        old="return shape[1] if len(shape) > 3 else 1",
+        new="return None",
+        seen="an audit of images weighs black pixels like all others",
+        tests=("auditing/test_material.py::test_pixels_of_a_channel_are_in_one_unit",),
+    ),
+    Mutant(
         name="only_one_environment_left",
         file="auditing/advice.py",
         old="enough_left = np.count_nonzero(~small) >= 2",

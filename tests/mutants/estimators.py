@@ -6,6 +6,30 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        name="pixels_by_their_own_spread",
+        file="estimators/networks.py",
+        old="return layer.in_channels if columns % layer.in_channels == 0 else 1",
+        new="return None",
+        seen="images are standardised pixel by pixel, and black pixels turn predictions",
+        tests=("estimators/test_standardise.py::test_a_network_with_convolutions_has_a_number_per_channel",),
+    ),
+    Mutant(
+        name="moved_inputs_in_raw_units",
+        file="estimators/estimator.py",
+        old="return self._standardised(self._checked(X))",
+        new="return self._checked(X)",
+        seen="the worst case in inputs is that of rows the network never read",
+        tests=("criteria/worst_case/test_worst_case_in_inputs.py::test_the_split_of_an_estimator_carries_its_network",),
+    ),
+    Mutant(
+        name="network_in_units_of_training",
+        file="models/torch_networks.py",
+        old="return self.centre + self.scale * scores",
+        new="return scores",
+        seen="squared losses of moved inputs are not those of the target",
+        tests=("criteria/worst_case/test_worst_case_in_inputs.py::test_the_split_of_an_estimator_carries_its_network",),
+    ),
+    Mutant(
         name="predictions_in_network_units",
         file="estimators/regressor.py",
         old="return self.target_centre_ + self.target_scale_ * scores",

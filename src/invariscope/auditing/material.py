@@ -24,7 +24,7 @@ from invariscope.errors import InputError
 from invariscope.heads.linear_head import LinearHead, log_odds
 from invariscope.models.inputs import NO_TABLE, NamedInputs, UnevenRows
 from invariscope.models.outputs import checked_predictions, counted_by_environment, numbered, own_names
-from invariscope.models.splits import Split
+from invariscope.models.splits import Split, SplitsItself
 from invariscope.models.trained_with import TrainedWith
 from invariscope.progress import Say
 from invariscope.rows.arrays import Array, Floats
@@ -72,7 +72,7 @@ def gather(
     without_inputs = X is None
     split_model, X, y, env = taken_apart(model, X, y, env, env_column, target_name)
     Z, columns, said = _represented(split_model, X, env)
-    values, centre, scale = _standardised(Z, weight)
+    values, centre, scale = _standardised(Z, weight, _channels(X, Z))
     representation = Environments(
         values, y, env, weight, columns=_short_names(columns), target_name=target_name, env_name=env_name
     )
@@ -95,8 +95,8 @@ def gather(
     else:
         predictions = of_model(split_model, X, representation, target, Z, said if split_model is asked else None)
         compared = _compared(split_model, X, representation, target, predictions, learned, weight)
-        if split_model.network is not None:
-            network = _several(X) if isinstance(X, NO_TABLE) else Network(split_model, np.asarray(X))
+        if split_model.input_space is not None:
+            network = _several(X) if isinstance(X, NO_TABLE) else _movable(split_model, X)
     own_heads = _own_heads(compared, target)
 
     # all that cannot be had is known by now; only from here on heads are fitted
@@ -130,10 +130,15 @@ def _several(X: NamedInputs | UnevenRows) -> Missing:
     return Missing(f"{X.why_no_table}, and only one array can be moved")
 
 
+def _movable(split_model: Split, X: Any) -> Network:
+    """An estimator reads tables by their columns' names; a torch module reads an array."""
+    return Network(split_model, np.asarray(X) if split_model.network is not None else X)
+
+
 def _no_network(split_model: Split | None) -> Missing:
     """Why inputs cannot be moved along gradients, of a model whose network is out of reach or that has none."""
-    if split_model is not None and hasattr(split_model.model, "network_"):
-        return Missing("needs a torch module as it is: gradients of an estimator's own network are not followed")
+    if split_model is not None and isinstance(getattr(split_model.model, "_final_estimator", None), SplitsItself):
+        return Missing("needs the estimator by itself: through the steps before it no gradients lead")
     if split_model is not None and split_model.hides_network:
         return Missing("needs the network itself, which is audited by its predictions here")
     return Missing("needs a torch model")
@@ -159,10 +164,19 @@ def _refuse_missing_inputs(X: Any, env: Any) -> None:
     Environments(values, None, env, columns=columns)
 
 
-def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
+def _channels(X: Any, Z: Array) -> int | None:
+    """Channels of the images (n, channels, ...) that a model hands on pixel by pixel; ``None`` for all else."""
+    shape = np.shape(X) if isinstance(X, np.ndarray) and X.ndim > 2 else ()
+    if not shape or Z.shape != (shape[0], int(np.prod(shape[1:]))) or not np.array_equal(Z, X.reshape(Z.shape)):
+        return None
+    return shape[1] if len(shape) > 3 else 1
+
+
+def _standardised(Z: Array, weight: Any, channels: int | None = None) -> tuple[Floats, Floats, Floats]:
     """Columns in units of their own spread, what was taken off them, and what they were divided by.
 
-    The influence index depends on units, and mixed ones hide columns.
+    The influence index depends on units, and mixed ones hide columns. Pixels have one unit: those of one of the
+    ``channels`` are divided by one number, or a pixel that is nearly always black would count like all others.
     """
     values = np.asarray(Z, dtype=np.float64)
     refuse_empty(values)
@@ -172,6 +186,8 @@ def _standardised(Z: Array, weight: Any) -> tuple[Floats, Floats, Floats]:
         standard = values - np.where(np.isfinite(centre), centre, 0.0)
         scale = np.sqrt(np.average(standard**2, axis=0, weights=share))
     centre = np.where(np.isfinite(centre), centre, 0.0)
+    if channels is not None:
+        scale = np.repeat(np.sqrt(np.mean(scale.reshape(channels, -1) ** 2, axis=1)), len(scale) // channels)
     scale = np.where(np.isfinite(scale) & (scale > 1e-12 * np.abs(centre)), scale, 1.0)
     return standard / scale, centre, scale
 

@@ -20,9 +20,7 @@ from invariscope.criteria.influence.influence_index import influence_index  # no
 from invariscope.criteria.material import AuditOptions, Material, Missing
 from invariscope.criteria.predictions.calibration_variance import calibration_variance  # noqa: F401
 from invariscope.criteria.predictions.irm_penalty import irm_penalty  # noqa: F401
-from invariscope.criteria.predictions.multi_environment_calibration import (
-    multi_environment_calibration,  # noqa: F401
-)
+from invariscope.criteria.predictions.multi_environment_calibration import multi_environment_calibration  # noqa: F401
 from invariscope.criteria.predictions.risk_variance import risk_variance  # noqa: F401
 from invariscope.criteria.predictions.worst_environment_risk import worst_environment_risk  # noqa: F401
 from invariscope.criteria.registry import CRITERIA, Criterion

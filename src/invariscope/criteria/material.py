@@ -70,10 +70,10 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Network:
-    """A torch model in two halves, and its inputs as they are, in the user's row order."""
+    """A model in two halves whose inputs can be moved, and its inputs as they are given, in the user's row order."""
 
     split: Split
-    inputs: Array
+    inputs: Any
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ class AuditOptions:
 class Material:
     """Everything a criterion may need; the names are those of ``needs``.
 
-    representation : what the model computes, or the user's columns, in units of their own spread
+    representation : what the model computes, or the user's columns, in units of their own spread (the pixels of an
+        image in units of one spread, channel by channel)
     compared : the columns on which environments are compared: the representation or, where a learned one is too wide
         for the rows there are, the predictions
     own_heads : the same, where every environment can have a head of its own on them

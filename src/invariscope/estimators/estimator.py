@@ -17,21 +17,32 @@ from sklearn.utils.validation import check_is_fitted
 from invariscope.errors import InputError
 from invariscope.estimators.given_rows import refuse_magnitudes_of, refuse_unreadable, validated
 from invariscope.estimators.leave_one_environment_out import environment_codes
-from invariscope.estimators.networks import dtype_of, fitted_network, head_of, need_torch, new_network, passes_score_on
+from invariscope.estimators.networks import (
+    dtype_of,
+    fitted_network,
+    head_of,
+    image_channels,
+    need_torch,
+    new_network,
+    passes_score_on,
+    scores_of,
+)
 from invariscope.estimators.onnx_export import export
 from invariscope.estimators.weight_files import load, store
 from invariscope.files import path_of
-from invariscope.models.splits import Split
+from invariscope.models.splits import InputSpace, Split
 from invariscope.models.trained_with import trained_with
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.labels import unique_labels
-from invariscope.rows.settings import switch, whole_number
+from invariscope.rows.settings import shown, switch, whole_number
 from invariscope.rows.tables import plain
 
 if TYPE_CHECKING:
+    from invariscope.models.torch_networks import Halves
     from invariscope.objectives import Objective
 
 
+TOGETHER = "together"  # all columns in units of one spread
 ROWS_AT_ONCE = 4096  # hidden images are large: a hundred thousand of them at a time would not fit into memory
 
 
@@ -51,7 +62,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         activation: str = "relu",
         dropout: float = 0.0,
         network: Any = None,
-        standardise: bool = True,
+        standardise: bool | str = True,
         steps: int = 1000,
         batch_size: int | None = None,
         learning_rate: float = 0.01,
@@ -115,7 +126,7 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             schedule=Schedule(wait=self.wait, ramp=self.ramp),
             patience=self.patience,
         )
-        self.centre_, self.scale_ = _centre_and_scale(X, switch(self.standardise, "standardise"))
+        self.centre_, self.scale_ = _centre_and_scale(X, _groups(self.standardise, network, X.shape[1]))
         rows = Rows.of(self._standardised(X), targets, codes, task=self._task, outputs=outputs, dtype=dtype)
         rows, held_out = replace(rows, labels=labels or rows.labels).halved(self.held_out, seed)
         trained = train(
@@ -200,14 +211,43 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             classes=classes,
             trained_with=trained_with(objective_of(objective, self.penalty, self.options), self._target_units()[1]),
             model=self,
+            input_space=self._input_space,
         )
 
-    def _outputs(self, X: Any) -> tuple[Floats, Array]:
-        """Scores (n, K) in the network's units, and features (n, d)."""
+    def _input_space(self) -> InputSpace:
+        """Rows as the network reads them; a distance of 1 is what the column was divided by."""
+        scale = self.scale_
+        if not switch_of(self.standardise):
+            units = "the columns' own units"
+        elif len(np.unique(scale)) == 1 < len(scale):
+            units = f"units of {float(scale[0]):.3g}, the spread of all columns together when the model was trained"
+        elif isinstance(self.standardise, str) or "hidden" not in self.network_:
+            units = "spreads of the columns when the model was trained (pixels of a channel share one)"
+        else:
+            units = "spreads of each column when the model was trained"
+        return InputSpace(scores_of(self), self._moved_rows, self._represent_moved, units)
+
+    def _moved_rows(self, X: Any) -> Floats:
+        return self._standardised(self._checked(X))
+
+    def _represent_moved(self, rows: Any) -> Array:
+        import torch
+
+        with torch.no_grad():
+            features = fitted_network(self)(torch.as_tensor(rows, dtype=dtype_of(self.network_["precision"])))[1]
+        return np.asarray(features.numpy())
+
+    def _checked(self, X: Any) -> Array:
+        """Rows with the columns the model was fitted on, as numbers."""
         check_is_fitted(self)
         X = plain(X)
         refuse_unreadable(X)
-        X = validated(self, X, reset=False)
+        rows: Array = validated(self, X, reset=False)
+        return rows
+
+    def _outputs(self, X: Any) -> tuple[Floats, Array]:
+        """Scores (n, K) in the network's units, and features (n, d)."""
+        X = self._checked(X)
         network = fitted_network(self)
         import torch
 
@@ -255,9 +295,33 @@ class InvariantEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return export(self, path_of(path), precision)
 
 
-def _centre_and_scale(X: Array, standardise: bool) -> tuple[Floats, Floats]:
-    if not standardise:
+def switch_of(standardise: Any) -> bool:
+    """Whether columns are standardised at all."""
+    return standardise == TOGETHER if isinstance(standardise, str) else switch(standardise, "standardise")
+
+
+def _groups(standardise: Any, network: Halves, columns: int) -> int | None:
+    """Into how many runs of columns, each with one centre and one spread, rows are cut; 0 for as they are.
+
+    ``None``: every column has its own. Pixels share one: a pixel that is nearly always black has next to no spread, and
+    divided by it the few rows in which it is not would count for hundreds of others.
+    """
+    if isinstance(standardise, str) and standardise != TOGETHER:
+        raise InputError(f'standardise is {shown(standardise)}: give True, False or "{TOGETHER}"')
+    if not switch_of(standardise):
+        return 0
+    return 1 if isinstance(standardise, str) else image_channels(network, columns)
+
+
+def _centre_and_scale(X: Array, groups: int | None) -> tuple[Floats, Floats]:
+    if groups == 0:
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if groups is not None:
+        parts = X.reshape(len(X), groups, -1)
+        centre, scale = parts.mean(axis=(0, 2), dtype=np.float64), parts.std(axis=(0, 2), dtype=np.float64)
+        one_value = (parts.min(axis=(0, 2)) == parts.max(axis=(0, 2))) | (scale == 0)
+        each = X.shape[1] // groups
+        return np.repeat(centre, each), np.repeat(np.where(one_value, 1.0, scale), each)
     centre, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     constant = X.min(axis=0) == X.max(axis=0)  # their computed spread may be rounding error in place of 0
     return np.where(constant, X[0].astype(np.float64), centre), np.where(constant | (scale == 0), 1.0, scale)

@@ -17,7 +17,7 @@ from invariscope.rows.settings import real_number, shown
 if TYPE_CHECKING:
     import torch
 
-    from invariscope.models.torch_networks import Halves
+    from invariscope.models.torch_networks import Halves, Scores
 
 PRECISIONS = ("float64", "float32")
 #: Networks made again, beside the estimators and not in them: whatever copies or stores an estimator sees plain arrays.
@@ -113,6 +113,23 @@ def fitted_network(estimator: Fitted) -> Halves:
         network = _made_again(estimator)
         _MADE[estimator] = (estimator.weights_, estimator.network, network)
     return network  # type: ignore[no-any-return]
+
+
+def scores_of(estimator: Fitted) -> Scores:
+    """Standardised rows → scores (n, K): those of the classes, or numbers in the units of the target."""
+    from invariscope.models.torch_networks import Scores
+
+    return Scores(fitted_network(estimator), *estimator._target_units()).eval()
+
+
+def image_channels(network: Halves, columns: int) -> int | None:
+    """Channels of the images that a network reads, by its first convolution; ``None`` if it has none."""
+    from torch import nn
+
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+            return layer.in_channels if columns % layer.in_channels == 0 else 1
+    return None
 
 
 def head_of(estimator: Fitted) -> LinearHead | None:

@@ -34,7 +34,10 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):  # type: ignore[mi
     network : a torch module in two halves (see :func:`invariscope.models.torch_networks.halves_of`), or a function
         (n_inputs, n_outputs) → module, in place of ``hidden``, ``activation`` and ``dropout``. Such a model can be
         pickled if the module can; .skops files cannot hold it, :meth:`to_safetensors` stores its weights alone.
-    standardise : bring columns to mean 0 and spread 1 over all rows trained on
+    standardise : bring columns to mean 0 and spread 1 over all rows trained on. ``"together"`` shifts and divides all
+        columns by one number each: for images, whose pixels have one unit. Each by its own spread, pixels near the
+        border that are nearly always black would be blown up, and a change too small to see would turn predictions.
+        A ``network`` with convolutions reads images: with True, pixels of a channel share their numbers.
     steps, batch_size, learning_rate, weight_decay : of Adam; ``batch_size`` is per environment, None: all rows
         (64 for "wasserstein_matching" and 256 for "mmd", whose work grows with its square)
     wait, ramp : steps before the penalty's weight starts to grow, and over which it grows

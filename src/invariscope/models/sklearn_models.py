@@ -92,6 +92,7 @@ def _split_by_itself(model: Any, chain: tuple[Any, ...], final: SplitsItself, pl
         classes=halves.classes,
         trained_with=halves.trained_with,
         model=model,
+        input_space=None if chain else halves.followed,
     )
 
 

@@ -30,6 +30,24 @@ from invariscope.rows.targets import class_labels, kind_of_task
 BY_HAND = "pass iv.Split(represent=..., predict=..., head=...) with your own functions or arrays"
 
 
+@dataclass(frozen=True)
+class InputSpace:
+    """Where the inputs of a network can be moved: distances are those of the rows that ``rows`` gives.
+
+    Attributes
+    ----------
+    network : torch module, such rows → logits (n, K) or numbers in the units of the target
+    rows : X → rows as the network reads them
+    represent : such rows → the representation (n, d)
+    units : what a distance of 1 along a column is, in a few words; empty where rows are moved as they are given
+    """
+
+    network: Any
+    rows: Callable[[Any], Any]
+    represent: Callable[[Any], Array]
+    units: str = ""
+
+
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Split:
     """A model in two halves: ``represent`` turns rows into features, ``head`` (if linear) turns those into scores.
@@ -58,6 +76,8 @@ class Split:
     top, network : of a torch module its last step as it is (it reads the representation before that is flattened to
         (n, d); ``None`` if more comes behind it), and the whole as a module that gives logits (n, K), to differentiate
         through; both ``None`` for every other model
+    input_space : of torch modules and of invariscope's estimators where, and in which units, their inputs can be moved
+        along gradients; ``None`` for every other model
     trained_with : the objective it was trained with, where that is known
     model : the estimator that was cut in two; ``None`` for torch modules, functions and halves given by hand
 
@@ -86,6 +106,7 @@ class Split:
     _named: Names | None  # the columns of predictions given as a table
     _of_task: Callable[[str], Split] | None
     _of_rows: Callable[[Any], Split] | None
+    followed: Callable[[], InputSpace] | None
 
     def __init__(
         self,
@@ -105,6 +126,7 @@ class Split:
         model: Any = None,
         of_task: Callable[[str], Split] | None = None,
         of_rows: Callable[[Any], Split] | None = None,
+        input_space: Callable[[], InputSpace] | None = None,
     ) -> None:
         if represent is None and predict is None:
             raise InputError("a Split needs represent=, predict= or both: functions of X, or arrays")
@@ -128,11 +150,19 @@ class Split:
             model=model,
             _of_task=of_task,
             _of_rows=of_rows,
+            followed=input_space,
             _represent=represent,
             _predict=predict,
             _named=named,
             _columns=columns if columns is None or callable(columns) else column_names(columns),
         )
+
+    @property
+    def input_space(self) -> InputSpace | None:
+        """Where its inputs can be moved, if they can."""
+        if self.followed is not None:
+            return self.followed()
+        return None if self.network is None else InputSpace(self.network, lambda X: X, self.represent)
 
     @property
     def predicts(self) -> bool:

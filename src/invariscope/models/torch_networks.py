@@ -67,6 +67,24 @@ class Halves(nn.Module):
         return torch.rand(rows, units, generator=generator)
 
 
+class Scores(nn.Module):
+    """A network in two halves as one that gives its scores alone (n, K), in the units of the target.
+
+    >>> network = Scores(Halves(nn.Identity(), nn.Identity()), centre=10.0, scale=2.0)
+    >>> network(torch.tensor([[1.0]]))
+    tensor([[12.]])
+    """
+
+    def __init__(self, halves: Halves, centre: float = 0.0, scale: float = 1.0) -> None:
+        super().__init__()
+        self.halves, self.centre, self.scale = halves, centre, scale
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Scores of rows that are standardised as the network's training rows were."""
+        scores: Tensor = self.halves(inputs)[0]
+        return self.centre + self.scale * scores
+
+
 class HiddenLayers(nn.Module):
     """Linear, activation and dropout, again and again.
 

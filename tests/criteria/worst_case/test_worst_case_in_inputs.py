@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -102,6 +103,86 @@ def test_what_cannot_be_done_is_said(change: dict[str, Any], words: str, seed: i
     X, y = rows(seed)
     with pytest.raises(InputError, match=words):
         worst_case_in_inputs(**({"model": iv.split(network(seed)), "X": X, "y": y, "n_boot": 0} | change))
+
+
+def standardised_by_hand(model: Any) -> nn.Module:
+    """The estimator's network, from its weights alone, on rows as its user has them."""
+    layers = [nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, model.network_["outputs"])]
+    weights = list(model.weights_.values())
+    for layer, weight, bias in zip(layers[::2], weights[::2], weights[1::2], strict=True):
+        layer.weight.data, layer.bias.data = torch.tensor(weight), torch.tensor(bias)
+    return nn.Sequential(*layers).double()
+
+
+@pytest.mark.parametrize("target", ["numbers", "two classes", "three classes"])
+def test_the_split_of_an_estimator_carries_its_network(target: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4)) * [1.0, 100.0, 0.01, 5.0] + [0.0, 2000.0, 0.0, 1.0]
+    score = X[:, 0] + (X[:, 1] - 2000) / 100 + 0.3 * rng.normal(size=60)
+    y: Any = {
+        "numbers": 50 + 10 * score,
+        "two classes": np.where(score > 0, "yes", "no"),
+        "three classes": np.digitize(score, [-0.5, 0.5]),
+    }[target]
+    kind = iv.InvariantRegressor if target == "numbers" else iv.InvariantClassifier
+    model = kind("erm", hidden=(6,), activation="tanh", steps=60).fit(X, y)
+    curve = worst_case_in_inputs(model.split(), X, y, n_boot=0)
+    assert any("spreads of each column" in note for note in curve.notes)
+    # the same from a torch module on rows that were standardised by hand: distances are in spreads
+    by_hand, rows = standardised_by_hand(model), (X - X.mean(axis=0)) / X.std(axis=0)
+    if target == "numbers":
+        by_hand[-1].weight.data *= y.std()
+        by_hand[-1].bias.data = y.mean() + y.std() * by_hand[-1].bias.data
+    labels = None if target == "numbers" else model.classes_.tolist()
+    expected = worst_case_in_inputs(iv.split(by_hand, classes=labels), rows, y, n_boot=0)
+    assert curve.unit == pytest.approx(expected.unit, rel=1e-6)
+    np.testing.assert_allclose(curve.loss, expected.loss, rtol=1e-4)
+    np.testing.assert_allclose(curve.reached, expected.reached, rtol=1e-3)
+    np.testing.assert_allclose(curve.representation, expected.representation, rtol=1e-3)
+    assert np.all(curve.reached <= curve.representation * (1 + 1e-6))
+    # at no distance it is the model's own loss
+    if target == "numbers":
+        assert curve.loss[0] == pytest.approx(np.mean((y - model.predict(X)) ** 2), rel=1e-6)
+    else:
+        truth = np.searchsorted(model.classes_, y)
+        assert curve.loss[0] == pytest.approx(-np.mean(np.log(model.predict_proba(X)[np.arange(60), truth])), rel=1e-6)
+
+
+def test_an_audit_asks_an_estimator_for_its_network(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(120, 3)), columns=["age", "dose", "weight"])
+    y, env = frame["age"] + rng.normal(size=120), np.repeat(["a", "b", "c"], 40)
+    model = iv.InvariantRegressor("vrex", hidden=(5,), steps=30).fit(frame, y, env=env)
+    found = iv.audit(model, frame, y, env, n_boot=99, criteria="worst_case_in_inputs")
+    assert set(found.results) == {"regret", "worst_case_in_inputs"}
+    assert found["worst_case_in_inputs"].unit > 0
+
+
+def test_a_pixel_that_is_nearly_always_black_turns_no_prediction(seed: int) -> None:
+    """Divided by its own next to no spread, it would: R in the pixels' own units falls to a small fraction."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(300) % 2
+    images = np.clip(rng.normal(0.5 + 0.1 * (2 * y[:, None] - 1), 0.2, size=(300, 16)), 0, 1)
+    images[:, :6] = 0.0  # the border
+    images[rng.integers(0, 300, 6), np.arange(6)] = 0.01  # not quite black, once
+    units: dict[Any, float] = {}
+    for standardise in (True, "together"):
+        model = iv.InvariantClassifier("erm", hidden=(8,), steps=200, standardise=standardise).fit(images, y)
+        halves = model.split()
+        assert halves.input_space is not None
+        network, centre, scale = halves.input_space.network, *map(torch.as_tensor, (model.centre_, model.scale_))
+
+        def of_pixels(x: torch.Tensor, network: Any = network, c: Any = centre, s: Any = scale) -> torch.Tensor:
+            scores: torch.Tensor = network((x - c) / s)
+            return scores
+
+        units[standardise] = iv.worst_case(of_pixels, images[::5], y[::5], loss="log_loss", n_boot=0).unit
+        if standardise == "together":
+            assert len(set(model.scale_.tolist())) == 1
+            curve = worst_case_in_inputs(halves, images[::5], y[::5], n_boot=0)
+            assert curve.unit * model.scale_[0] == pytest.approx(units["together"], rel=0.05)
+            assert any("the spread of all columns together" in note for note in curve.notes)
+    assert units[True] < 0.1 * units["together"]
 
 
 @pytest.mark.slow

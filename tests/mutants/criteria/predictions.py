@@ -174,8 +174,8 @@ MUTANTS = [
     Mutant(
         name="calibration_bins_round",
         file="criteria/predictions/calibration_variance.py",
-        old="inside = np.minimum((confidence * bins).astype(np.intp), bins - 1)",
-        new="inside = np.minimum(np.rint(confidence * bins).astype(np.intp), bins - 1)",
+        old="else (confidence * bins).astype(np.intp)",
+        new="else np.round(confidence * bins).astype(np.intp)",
         seen="bins shifted by half a width",
         tests=(
             "criteria/predictions/test_calibration_variance.py::test_a_bin_holds_its_left_end_and_the_last_one_both",

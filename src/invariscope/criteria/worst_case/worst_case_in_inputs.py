@@ -13,6 +13,8 @@ from invariscope.criteria.registry import criterion
 from invariscope.criteria.worst_case.rows import losses_for, losses_of, rows_of
 from invariscope.criteria.worst_case.worst_case import DRAWS, torch_heads, worst_case
 from invariscope.errors import InputError
+from invariscope.heads.linear_head import LinearHead
+from invariscope.models.splits import InputSpace, Split
 from invariscope.results import InputWorstCaseResult, WorstCaseResult
 from invariscope.rows.arrays import Array, Floats
 from invariscope.rows.resampling import generator
@@ -53,7 +55,7 @@ def worst_case_in_inputs(
     n_boot: int = DRAWS,
     seed: int = 0,
 ) -> InputWorstCaseResult:
-    """The worst-case curve of a torch network in the space of its inputs, beside the one in its representation.
+    """The worst-case curve of a network in the space of its inputs, beside the one in its representation.
 
         WC_x(ρ) = sup { E_P loss(h(g(x)), y) : W₂(P, rows) ≤ ρ }
 
@@ -63,8 +65,11 @@ def worst_case_in_inputs(
 
     Parameters
     ----------
-    model : the :class:`~invariscope.Split` of a torch module, from ``iv.split(module)``
-    X, y : inputs of any shape (n, ...), and class labels or numbers
+    model : the :class:`~invariscope.Split` of a torch module, from ``iv.split(module)``, or of a fitted
+        :class:`~invariscope.InvariantClassifier` or :class:`~invariscope.InvariantRegressor`, from its ``split()``
+    X, y : inputs of any shape (n, ...), and class labels or numbers. Inputs of a torch module are moved as they are
+        given. Those of an estimator are moved as its network reads them, standardised: a distance of 1 along a column
+        is then the spread by which the estimator divides it (``scale_``), and a note says so.
     task, loss : as of :func:`~invariscope.worst_case`; the loss must have gradients, so not "zero_one"
     rows : so many rows, chosen at random, are looked at: every one is moved by gradient ascent
     classes : labels in the order of the network's outputs
@@ -88,26 +93,30 @@ def worst_case_in_inputs(
     >>> bool(curve.loss[-1] > curve.loss[0]), bool(np.all(curve.reached <= curve.representation + 1e-6))
     (True, True)
     """
-    if getattr(model, "network", None) is None or not hasattr(model, "represent"):
-        raise InputError("the worst case in input space follows gradients of a torch module: give iv.split(module)")
+    space = model.input_space if isinstance(model, Split) else None
+    if space is None:
+        raise InputError(
+            "the worst case in input space follows gradients of a torch module: give iv.split(module), or .split() of "
+            "an estimator that invariscope trained"
+        )
     if not isinstance(rows, int | np.integer) or rows < 2:
         raise InputError(f"rows is {rows!r}: give a whole number of at least 2")
     if loss == "zero_one":
         raise InputError('loss "zero_one" has no worst inputs that a gradient leads to: use log_loss, hinge or squared')
     names, task = losses_of(loss, task)
-    every = rows_of(X, y, None, None, grouped=False)
+    every = rows_of(space.rows(X), y, None, None, grouped=False)
     known = model.classes if classes is None else classes
     try:
-        outputs = torch_heads().outputs_of(model.network, every.Z)
+        outputs = torch_heads().outputs_of(space.network, every.Z)
     except RuntimeError:
         model.represent(np.asarray(X)[:2])  # which says in words what rows the network reads
         raise
     target = every.target(agreed_task(task, model.task), outputs, known)
     chosen = np.sort(generator(seed).permutation(len(every.Z))[:rows])
     inputs, values = every.Z[chosen], target.values[chosen]
-    curve = worst_case(model.network, inputs, values, loss=losses_for(names, target), n_boot=n_boot, seed=seed)
-    moved, reached, ceiling = _in_the_representation(model, inputs, values, curve)
-    notes = list(curve.notes)
+    curve = worst_case(space.network, inputs, values, loss=losses_for(names, target), n_boot=n_boot, seed=seed)
+    moved, reached, ceiling = _in_the_representation(model.head, space, inputs, values, curve)
+    notes = [*curve.notes, *([f"Distances between inputs are in {space.units}."] if space.units else [])]
     if len(chosen) < len(every.Z):
         notes.append(f"{len(chosen):,} of {len(every.Z):,} rows, chosen at random, were moved.")
     fields = {field.name: getattr(curve, field.name) for field in dataclasses.fields(curve)} | {"notes": tuple(notes)}
@@ -115,25 +124,25 @@ def worst_case_in_inputs(
 
 
 def _in_the_representation(
-    model: Any, inputs: Array, values: Array, curve: WorstCaseResult
+    head: LinearHead | None, space: InputSpace, inputs: Array, values: Array, curve: WorstCaseResult
 ) -> tuple[Floats, Floats, Floats]:
     """Features of the worst inputs at some multipliers: how far they moved, the loss and the worst case there."""
     from invariscope.criteria.worst_case.torch_heads import sweep, worst_points  # here: torch is an extra
 
-    before = model.represent(inputs).astype(np.float64)
+    before = space.represent(inputs).astype(np.float64)
     usable = np.isfinite(curve.gamma) & (curve.gamma > 0)
     if not usable.any() or not np.isfinite(curve.unit):
         return np.empty(0), np.empty(0), np.empty(0)
     wanted = np.interp(np.array(PLACES) * curve.unit, curve.radii[usable], np.log(curve.gamma[usable]))
     moved, reached = [], []
     for multiplier in np.exp(wanted):
-        points = worst_points(model.network, inputs, values, curve.of, float(multiplier)).cpu().numpy()
-        after = model.represent(points).astype(np.float64)
+        points = worst_points(space.network, inputs, values, curve.of, float(multiplier)).cpu().numpy()
+        after = space.represent(points).astype(np.float64)
         moved.append(float(np.sqrt(np.mean(np.sum((after - before) ** 2, axis=1)))))
-        _, losses, _ = sweep(model.network, points, values, curve.of, radius=0.0)
+        _, losses, _ = sweep(space.network, points, values, curve.of, radius=0.0)
         reached.append(float(losses.mean()))
     distance = np.array(moved)
-    if model.head is None:
+    if head is None:
         return distance, np.array(reached), np.full(len(moved), np.nan)
-    there = worst_case(model.head, before, values, loss=curve.of, radii=distance, n_boot=0)
+    there = worst_case(head, before, values, loss=curve.of, radii=distance, n_boot=0)
     return distance / there.unit, np.array(reached), there.upper
