@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import invariscope as iv
-from invariscope.ratios.density_ratio import ESTIMATORS
+from invariscope.ratios.catalogue import ESTIMATORS
 
 ROWS, DIMENSIONS = 10_000, (1, 5, 10)
 #: mean absolute error of the log ratio for d = 1, 5, 10, as printed in Table 4 of the DRIC paper

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from invariscope.ratios.density_ratio import ESTIMATORS
+from invariscope.ratios.catalogue import ESTIMATORS
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = SOURCE / "invariscope"

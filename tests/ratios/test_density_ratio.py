@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import invariscope as iv
-from invariscope.ratios.density_ratio import ESTIMATORS, ratio_for
+from invariscope.ratios.catalogue import ESTIMATORS
+from invariscope.ratios.density_ratio import ratio_for
 from invariscope.ratios.estimator import Units
 from invariscope.rows.environments import Environments
 

@@ -13,7 +13,7 @@ import scipy.special
 from threadpoolctl import threadpool_limits
 
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Estimator, GroupedRows
+from invariscope.ratios.estimator import Estimator, GroupedRows, JointFit
 from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import folds_by_content
 
@@ -24,7 +24,7 @@ SMALLEST = 1e-6  # probability: a tree that never saw an environment somewhere s
 
 
 @dataclass(frozen=True)
-class ClassifierFit:
+class ClassifierFit(JointFit):
     """The mean of as many classifiers as folds, each calibrated: τ log p̂(e | x) + b_e, less the log of the sizes.
 
     τ < 1 takes back the over-confidence of a classifier, b_e its preference for an environment.
@@ -51,6 +51,12 @@ class ClassifierFit:
 
 def classifier_estimator(classifier: Any) -> Estimator:
     """Make an estimator of density ratios of a scikit-learn classifier."""
+    refuse_no_classifier(classifier)
+    return lambda rows, rng: _fitted(classifier, rows)
+
+
+def refuse_no_classifier(classifier: Any) -> None:
+    """What has no probabilities of environments has no density ratio."""
     if isinstance(classifier, type):
         raise InputError(f"{classifier.__name__} is a class, not a classifier: pass one, {classifier.__name__}()")
     if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
@@ -58,27 +64,35 @@ def classifier_estimator(classifier: Any) -> Estimator:
             f"{type(classifier).__name__} is no classifier with probabilities: density ratios need fit and "
             "predict_proba (for a support-vector machine, wrap it in CalibratedClassifierCV)"
         )
-    return lambda rows, rng: _fitted(classifier, rows)
 
 
-def fit_forest(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
-    """A random forest: steps and interactions, no smooth tails."""
+def forest(rows: GroupedRows, rng: np.random.Generator) -> Any:
+    """A random forest that suits these rows."""
     from sklearn.ensemble import RandomForestClassifier
 
     # smaller leaves are noisy in few columns, larger ones blind in many
     leaf = _leaf(max(10, int(np.sqrt(len(rows.X)))), rows)
-    return _fitted(RandomForestClassifier(100, min_samples_leaf=leaf, n_jobs=-1, random_state=_seed(rng)), rows)
+    return RandomForestClassifier(100, min_samples_leaf=leaf, n_jobs=-1, random_state=_seed(rng))
 
 
-def fit_boosting(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
+def boosting(rows: GroupedRows, rng: np.random.Generator) -> Any:
     """Boosted trees, stopped when held-out rows stop gaining."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     # log ratios are mostly smooth and additive: small trees are twice as accurate here as large ones
-    model = HistGradientBoostingClassifier(
+    return HistGradientBoostingClassifier(
         max_leaf_nodes=4, min_samples_leaf=_leaf(40, rows), max_iter=300, early_stopping=True, random_state=_seed(rng)
     )
-    return _fitted(model, rows)
+
+
+def fit_forest(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
+    """A random forest: steps and interactions, no smooth tails."""
+    return _fitted(forest(rows, rng), rows)
+
+
+def fit_boosting(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
+    """Boosted trees: steps, interactions, mixed columns."""
+    return _fitted(boosting(rows, rng), rows)
 
 
 def fit_mlp(rows: GroupedRows, rng: np.random.Generator) -> ClassifierFit:
@@ -104,15 +118,21 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
-    """Fit on all folds but one, predict that one; calibrate what was predicted."""
-    from sklearn.base import clone
+def refuse_no_weights(classifier: Any, rows: GroupedRows) -> None:
+    """Weights need a classifier that takes them."""
     from sklearn.utils.validation import has_fit_parameter
 
     if rows.weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise InputError(
             f"{type(classifier).__name__} cannot be fitted with weights: leave them out, or repeat the rows instead"
         )
+
+
+def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
+    """Fit on all folds but one, predict that one; calibrate what was predicted."""
+    from sklearn.base import clone
+
+    refuse_no_weights(classifier, rows)
     fold, codes = folds_by_content(rows.X, rows.offsets, FOLDS), rows.codes
     models, unseen = [], np.empty((len(rows.X), rows.environments))
     for k in range(FOLDS):
@@ -120,7 +140,7 @@ def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
         if not out.any():  # so few rows that a fold has none
             continue
         options = {} if rows.weight is None else {"sample_weight": rows.weight[~out]}
-        with _few_threads(len(rows.X)):
+        with few_threads(len(rows.X)):
             try:
                 model = clone(classifier).fit(rows.X[~out], codes[~out], **options)
             except ValueError as error:
@@ -142,12 +162,13 @@ def _fitted(classifier: Any, rows: GroupedRows) -> ClassifierFit:
 def _log_probabilities(model: Any, X: Floats, environments: int) -> Floats:
     """log p̂(e | x) (n, E), kept away from 0; an environment that was not seen gets the smallest."""
     probabilities = np.full((len(X), environments), SMALLEST)
-    with _few_threads(len(X)):
+    with few_threads(len(X)):
         probabilities[:, model.classes_] = np.maximum(model.predict_proba(X), SMALLEST)
     return np.asarray(np.log(probabilities))
 
 
-def _few_threads(rows: int) -> AbstractContextManager[Any]:
+def few_threads(rows: int) -> AbstractContextManager[Any]:
+    """Threads inside a classifier only where they gain anything."""
     limits: AbstractContextManager[Any] = threadpool_limits(None if rows > MANY_ROWS else 1)
     return limits
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from invariscope.heads.losses import softmax
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import Overlap
-from invariscope.rows.arrays import Floats
+from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.environments import Environments
-from invariscope.wording import listed, percent
+from invariscope.wording import listed, number, percent
 
 GOOD, WEAK = 0.3, 0.05  # share of effective rows from which overlap is called good, and below which there is none
 PLENTY, ENOUGH, FEWEST = 500, 20, 3  # effective rows: weak whatever the share, good at the least, none below
@@ -16,6 +17,7 @@ NEARLY_ALL, MOST = 0.98, 0.9  # share of the other environment's rows that must 
 OUT_OF_REACH = 100.0  # of a ratio: where another environment is so much rarer, it has hardly a row to stand in with
 CAP = 20.0  # a row that stands for more than this many others is called heavy
 UNCALIBRATED = 0.1  # mean distance of predicted and found shares from which a remark is made
+MEAN_TOLERANCE = 2.0  # factor by which the mean of an estimated ratio may be off 1: beyond, the estimator has failed
 BINS = 10  # of predicted shares, for the check of calibration
 FAR = 1e6  # of a log ratio: a known one may be infinite
 SMALLEST = 1e-300
@@ -27,7 +29,40 @@ def ratios_within(scores: Floats, environment: int) -> Floats:
     return np.asarray(np.exp(np.minimum(scores - scores[:, [environment]], LARGEST_LOG_RATIO)))
 
 
-def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
+def mean_ratios(rows: GroupedRows, scores: Floats) -> Floats:
+    """Mean of ρ_{a,b} over the rows of b, (E, E): 1 for the true ratio, but for chance."""
+    means = np.empty((rows.environments, rows.environments))
+    for b in range(rows.environments):
+        part = rows.of(b)
+        weight = np.ones(part.stop - part.start) if rows.weight is None else rows.weight[part]
+        means[:, b] = weight @ ratios_within(scores[part], b) / rows.totals[b]
+    return means
+
+
+def failed(overlap: Overlap) -> Booleans:
+    """Pairs (E, E) whose mean ratio is off by more than ``MEAN_TOLERANCE``, and not for want of overlap.
+
+    Rows of b that have no like in a have ratios near 0, and their mean says so: that is overlap, and the verdict on the
+    pair says it. A mean far above 1 no rows can have (they would be likelier in a than in b, where they come from), nor
+    one far below 1 if the same ratio finds that many rows overlap: there the estimator is wrong.
+    """
+    mean = overlap.mean_ratio
+    overlapping = (np.array(overlap.pair_verdicts) != "none") & (overlap.effective_rows >= ENOUGH)
+    return np.asarray((mean > MEAN_TOLERANCE) | ((mean < 1.0 / MEAN_TOLERANCE) & overlapping))
+
+
+def worst_mean(overlap: Overlap) -> str:
+    """What the failed pair that is farthest off has, in words."""
+    size = np.where(failed(overlap), np.abs(np.log(np.maximum(overlap.mean_ratio, SMALLEST))), -1.0)
+    a, b = np.unravel_index(int(np.argmax(size)), size.shape)
+    return (
+        f"the ratio of {overlap.labels[a]} to {overlap.labels[b]} has the mean {number(overlap.mean_ratio[a, b])} over "
+        f"the rows of {overlap.labels[b]} where a ratio has 1, off by more than the tolerance of a factor "
+        f"{MEAN_TOLERANCE:g}"
+    )
+
+
+def overlap_of(data: Environments, log_densities: Floats, pairwise: bool = False) -> Overlap:
     """How much of every environment is left when it is weighted to look like each other one, and like all others.
 
     That is Kish's effective sample size (Σρ)² / Σρ² as a share of the rows, times the mean of ρ, or one over it, where
@@ -72,7 +107,7 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
         beyond_cap=beyond_cap,
         reached=reached,
         cap=CAP,
-        calibration=_calibration(data, log_densities),
+        calibration=(_calibration_of_pairs if pairwise else _calibration)(data, log_densities),
         pair_verdicts=tuple(
             tuple(map(_verdict, shares, data.rows, within)) for shares, within in zip(effective, reached, strict=True)
         ),
@@ -82,15 +117,28 @@ def overlap_of(data: Environments, log_densities: Floats) -> Overlap:
     )
 
 
-def remarks(overlap: Overlap) -> tuple[str, ...]:
-    """What a user should know before trusting the ratios, in sentences."""
+def failures(overlap: Overlap) -> tuple[str, ...]:
+    """What a user should know where an estimator has failed, in a sentence."""
+    if not failed(overlap).any():
+        return ()
+    off = worst_mean(overlap)
+    return (f"The estimator has failed: {off}. What it says of that pair says nothing about the rows.",)
+
+
+def remarks(overlap: Overlap, wrong: Booleans | None = None) -> tuple[str, ...]:
+    """What a user should know before trusting the ratios, in sentences; of ``wrong`` pairs nothing is known."""
     notes = []
-    apart = [str(label) for label, verdict in zip(overlap.labels, overlap.verdicts, strict=True) if verdict == "none"]
+    wrong = np.zeros(overlap.effective.shape, dtype=np.bool_) if wrong is None else wrong
+    apart = [
+        str(label)
+        for b, (label, verdict) in enumerate(zip(overlap.labels, overlap.verdicts, strict=True))
+        if verdict == "none" and not wrong[:, b].any()
+    ]
     pairs = [
         f"{overlap.labels[b]} for {overlap.labels[a]}"
         for a, row in enumerate(overlap.pair_verdicts)
         for b, verdict in enumerate(row)
-        if verdict == "none"
+        if verdict == "none" and not wrong[a, b]
     ]
     if apart:
         notes.append(f"Hardly any overlap of {', '.join(apart)} with the others: ratios there are noise.")
@@ -110,15 +158,29 @@ def remarks(overlap: Overlap) -> tuple[str, ...]:
 def _calibration(data: Environments, log_densities: Floats) -> Floats:
     """Mean distance between predicted and found shares of an environment, over rows of similar prediction."""
     predicted = softmax(log_densities + np.log(data.rows))  # p(e | x) ∝ n_e p_e(x)
-    codes, weight = data.codes, data.weight
+    counts = np.ones(len(predicted)) if data.weight is None else data.weight
     total = data.rows.sum()
-    distances = np.empty(len(data))
-    for e in range(len(data)):
-        group = np.minimum((predicted[:, e] * BINS).astype(np.intp), BINS - 1)
-        counts = np.ones(len(group)) if weight is None else weight
-        surplus = np.bincount(group, weights=counts * (predicted[:, e] - (codes == e)), minlength=BINS)
-        distances[e] = np.abs(surplus).sum() / total
-    return distances
+    return np.array([_distance(predicted[:, e], data.codes == e, counts, total) for e in range(len(data))])
+
+
+def _calibration_of_pairs(data: Environments, scores: Floats) -> Floats:
+    """The same among the rows of two environments at a time, with every other one; the mean of these."""
+    counts = np.ones(len(scores)) if data.weight is None else data.weight
+    distances = np.zeros((len(data), len(data)))
+    for a in range(len(data)):
+        for b in range(a + 1, len(data)):
+            rows = np.r_[data.offsets[a] : data.offsets[a + 1], data.offsets[b] : data.offsets[b + 1]]
+            predicted = softmax(scores[rows][:, [a, b]] + np.log(data.rows[[a, b]]))
+            total = data.rows[a] + data.rows[b]
+            distances[a, b] = _distance(predicted[:, 0], data.codes[rows] == a, counts[rows], total)
+            distances[b, a] = distances[a, b]
+    return np.asarray(distances.sum(axis=1) / (len(data) - 1))
+
+
+def _distance(predicted: Floats, found: Booleans, counts: Floats, total: float) -> float:
+    group = np.minimum((predicted * BINS).astype(np.intp), BINS - 1)
+    surplus = np.bincount(group, weights=counts * (predicted - found), minlength=BINS)
+    return float(np.abs(surplus).sum() / total)
 
 
 def _verdict(share: float, rows: float, reached: float) -> str:
