@@ -31,7 +31,6 @@ PAIRS = {
     "boosting": ("invariscope.ratios.pairs", "boosting_pairs"),
 }
 KERNELS = ("ulsif", "rulsif", "kliep", "kmm")  # the functions of which fit pairs on request
-STANDARDISED = (*KERNELS, "gaussian")  # fit pairs in units of spread; classifiers see the columns as they are
 
 
 def estimator_of(estimator: Any) -> Estimator:
@@ -54,6 +53,11 @@ def pairs_of(estimator: Any) -> Estimator:
 
     refuse_no_classifier(estimator)
     return lambda rows, rng: classifier_pairs(rows, estimator)
+
+
+def in_units(estimator: Any) -> bool:
+    """Whether pairs are fitted in columns in units of their spread; classifiers see the columns as they are."""
+    return isinstance(estimator, str) and estimator in (*KERNELS, "gaussian")
 
 
 def _named(name: str, table: dict[str, tuple[str, str]]) -> Callable[..., Fit]:

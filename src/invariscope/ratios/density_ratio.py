@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.ratios.accuracy import Guesses
-from invariscope.ratios.catalogue import STANDARDISED, estimator_of, pairs_of
+from invariscope.ratios.catalogue import KERNELS, estimator_of, in_units, pairs_of
 from invariscope.ratios.estimator import Fit, GroupedRows, JointFit, Units, grouped_rows
-from invariscope.ratios.overlap import failed, failures, overlap_of, remarks, worst_mean
+from invariscope.ratios.judging import Judgement, judge_fit, judge_given
+from invariscope.ratios.overlap import mean_off
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Booleans, Floats, Integers
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import folds_by_content, generator, whole
+from invariscope.rows.resampling import generator
 from invariscope.rows.settings import MOST_FOLDS, is_whole, shown, switch
 from invariscope.rows.tables import matrix_of
 
@@ -143,9 +143,10 @@ def density_ratio(
     weight : rows each row stands for
 
     The mean of a true ratio ρ_{e,e'} over rows of e' is 1. If that of an estimated one is off by more than a factor 2
-    (``MEAN_TOLERANCE``), the estimator has failed and is refused with the pair and the mean: above 2 always, below ½
-    if the pair overlaps by the same ratio. (By the fit all rows have seen; classifiers calibrated on others, by those.) Where rows have no like in the other environment, a mean near 0 is no
-    failure but absent overlap, and ``overlap`` reports it.
+    (``MEAN_TOLERANCE``), the estimator has failed and is refused with the pair and the mean: above 2 (up to 100 without
+    the heaviest row, which may make such a mean by chance), or below ½ where the pair overlaps by the same ratio. It is
+    judged by the fit that all rows have seen, whatever ``folds`` are; classifiers by the rows they are calibrated on.
+    Where rows have no like in the other environment, a mean near 0 is no failure but absent overlap, as ``overlap`` says.
 
     What it cannot tell: a ratio where one of the environments has no rows. ``overlap`` says how much of each is left.
 
@@ -192,72 +193,61 @@ def ratio_for(
                 f"but the rows come from {', '.join(map(str, data.labels))}: give rows of the same environments"
             )
         stored = GroupedRows(ratio._rows(data.X), data.offsets, data.weight)
-        return _given(data, stored, ratio._units, ratio._fit, ratio.columns)
+        return _with(judge_given(data, stored, ratio._fit), data, ratio._units, ratio._fit, ratio.columns)
     if is_given(ratio):
         return _known(data, ratio)
     if svd is not None and not (is_whole(svd) and svd >= 1):
         raise InputError(f"svd is {shown(svd)}: give the number of directions to keep, at least 1")
-    if switch(pairwise, "pairwise"):
-        estimator, units = pairs_of(ratio), (Units.of if ratio in STANDARDISED else Units.as_given)(data, svd)
+    pairwise = switch(pairwise, "pairwise")
+    fitted, judgement = _fitted(data, ratio, pairwise, folds, svd, rng)
+    if isinstance(ratio, str) and ratio in KERNELS and not pairwise and (off := mean_off(judgement.own)):
+        # what is bounded to the reference is not bounded back: bumps for every pair in its own direction are
+        fitted, judgement = _fitted(data, ratio, True, folds, svd, rng)
+        note = f"Every pair was fitted directly: through one reference {off}."
+        fitted = replace(fitted, notes=(note, *fitted.notes))
+    if refuse_failed and fitted.failed.any():
+        raise InputError(_refusal(ratio, pairwise, mean_off(judgement.own, fitted.failed)))
+    return fitted
+
+
+def _fitted(
+    data: Environments, ratio: Any, pairwise: bool, folds: int | Integers, svd: int | None, rng: np.random.Generator
+) -> tuple[DensityRatio, Judgement]:
+    """A ratio estimated from these rows, whether or not the estimator has failed."""
+    if pairwise:
+        estimator, units = pairs_of(ratio), (Units.of if in_units(ratio) else Units.as_given)(data, svd)
     else:
         estimator, units = estimator_of(ratio), Units.of(data, svd)
     rows = grouped_rows(data, units)
     fit = estimator(rows, rng)
-    seen, own = fit.scores_at(rows), fit.held_out
-    held_out = own if isinstance(folds, int) and folds < 2 else _held_out(fit, rows, folds)
-
-    def everywhere(fitted_on: Floats) -> Floats:
-        """Scores at rows of weight 0 too, which were not fitted on."""
-        if len(fitted_on) == len(data.X):
-            return fitted_on
-        scores = fit.scores_at(GroupedRows(units.apply(data.X), data.offsets))
-        scores[np.asarray(data.weight) > 0] = fitted_on
-        return scores
-
-    scores = everywhere(seen if held_out is None else held_out)
-    overlap = overlap_of(data, scores, not isinstance(fit, JointFit))
-    # an estimator is judged by the rows it is fitted on: how far off it is on others, folds of few rows decide
-    own_overlap = overlap if held_out is own else overlap_of(data, everywhere(seen if own is None else own))
-    wrong = failed(own_overlap)
-    if wrong.any() and refuse_failed:
-        raise InputError(_refusal(ratio, bool(pairwise), worst_mean(own_overlap)))
-    guesses = Guesses.of(rows, seen, held_out, not isinstance(fit, JointFit))
-    judged = _judged(data, overlap, scores, units, fit, data.columns, guesses)
-    return replace(judged, failed=wrong, notes=(*fit.notes, *failures(own_overlap), *remarks(overlap, wrong)))
+    judgement = judge_fit(data, rows, units, fit, folds)
+    return _with(judgement, data, units, fit, data.columns), judgement
 
 
 def _refusal(ratio: Any, pairwise: bool, off: str) -> str:
     """Which pair the estimator has failed on, and what to do instead."""
     name = f'"{ratio}"' if isinstance(ratio, str) else type(ratio).__name__
-    other = 'Use ratio="logistic"' + " without pairwise" * pairwise + ", or give fewer columns"
-    return f"{name} fails on these rows: {off}. " + (
-        "Give fewer columns" if ratio == "logistic" and not pairwise else other
-    )
+    if isinstance(ratio, str) and ratio == "logistic" and not pairwise:
+        return f"{name} fails on these rows: {off}. Give fewer columns"
+    without = " without pairwise" if pairwise else ""
+    return f'{name} fails on these rows: {off}. Use ratio="logistic"{without}, or give fewer columns'
 
 
-def _judged(
-    data: Environments,
-    overlap: Overlap,
-    scores: Floats,
-    units: Units,
-    fit: Fit,
-    columns: tuple[str, ...],
-    guesses: Guesses,
-) -> DensityRatio:
-    """A ratio, wherever it comes from, with what its scores at the stored rows say about them."""
+def _with(judgement: Judgement, data: Environments, units: Units, fit: Fit, columns: tuple[str, ...]) -> DensityRatio:
+    """A ratio, wherever it comes from, with what the stored rows say about it."""
     return DensityRatio(
         labels=data.labels,
-        overlap=overlap,
+        overlap=judgement.overlap,
         description=fit.description,
-        at_rows=data.original(scores),
-        notes=(*fit.notes, *guesses.notes, *remarks(overlap)),
+        at_rows=data.original(judgement.scores),
+        notes=(*fit.notes, *judgement.notes),
         columns=columns,
         pairwise=not isinstance(fit, JointFit),
-        accuracy=guesses.accuracy,
-        accuracy_held_out=guesses.held_out,
-        pair_accuracy=guesses.pairs,
-        chance=guesses.chance,
-        failed=np.zeros((len(data), len(data)), dtype=np.bool_),
+        accuracy=judgement.guesses.accuracy,
+        accuracy_held_out=judgement.guesses.held_out,
+        pair_accuracy=judgement.guesses.pairs,
+        chance=judgement.guesses.chance,
+        failed=judgement.failed,
         _units=units,
         _fit=fit,
     )
@@ -297,29 +287,4 @@ def _known(data: Environments, function: Callable[[Floats], Floats]) -> DensityR
             f"{len(data.X)} rows by {len(data)} environments"
         )
     stored = GroupedRows(units.apply(data.X), data.offsets, data.weight)
-    return _given(data, stored, units, fit, data.columns)
-
-
-def _given(data: Environments, stored: GroupedRows, units: Units, fit: Fit, columns: tuple[str, ...]) -> DensityRatio:
-    """A ratio from elsewhere at these rows."""
-    scores, pairwise = fit.scores_at(stored), not isinstance(fit, JointFit)
-    guesses = Guesses.of(stored, scores, None, pairwise)
-    return _judged(data, overlap_of(data, scores, pairwise), scores, units, fit, columns, guesses)
-
-
-def _held_out(fit: Fit, rows: GroupedRows, fold: Integers | int) -> Floats:
-    """Scores of every row by a fit that did not see its fold; choices are those made on all rows.
-
-    A row that stands for several has copies in several folds; it gets the mean of theirs.
-    """
-    counts = None if rows.weight is None or not isinstance(fold, int) else whole(rows.weight)
-    written = rows if counts is None else rows.written_out(counts)
-    if isinstance(fold, int):
-        fold = folds_by_content(written.X, written.offsets, fold)
-    scores = np.empty((len(written.X), rows.environments))
-    for k in np.unique(fold):
-        out = fold == k
-        scores[out] = fit.again(written.take(~out)).scores_at(written.take(out))
-    if counts is None:
-        return scores
-    return np.asarray(np.add.reduceat(scores, np.cumsum(counts) - counts) / counts[:, None])
+    return _with(judge_given(data, stored, fit), data, units, fit, data.columns)

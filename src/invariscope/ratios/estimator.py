@@ -96,6 +96,9 @@ class Fit(Protocol):
     def scores_at(self, rows: GroupedRows) -> Floats:
         """(n, E), at a row of environment b: column a less column b is log ρ_{a,b}(x)."""
 
+    def backward_at(self, rows: GroupedRows) -> Floats | None:
+        """(n, E), at a row of environment b: −log ρ_{b,a}(x), where that is not the log ρ_{a,b}(x) of the scores."""
+
     def log_densities(self, X: Floats) -> Floats:
         """log p_e(x) up to a term common to all environments, (n, E), for rows in the units of :class:`GroupedRows`.
 
@@ -118,6 +121,9 @@ class JointFit:
 
     def scores_at(self, rows: GroupedRows) -> Floats:
         return self.log_densities(rows.X)
+
+    def backward_at(self, rows: GroupedRows) -> Floats | None:
+        return None
 
 
 Estimator = Callable[[GroupedRows, np.random.Generator], Fit]

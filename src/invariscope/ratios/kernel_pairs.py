@@ -1,4 +1,4 @@
-"""Kernel estimators of density ratios: through one reference where that does, else every pair in its own direction."""
+"""Kernel estimators of density ratios: through one reference, or every pair in its own direction."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 from invariscope.ratios import kernels
 from invariscope.ratios.estimator import Fit, GroupedRows
 from invariscope.ratios.kernels import Bumps, Chooser, Expansion, KernelFit, Sample, Solver
-from invariscope.ratios.overlap import MEAN_TOLERANCE, mean_ratios
 from invariscope.ratios.pairs import PairwiseFit
 from invariscope.rows.blocks import one_blas_thread
-from invariscope.wording import number
 
 
 @one_blas_thread()  # many small matrices; passes over all rows have threads of their own
@@ -25,33 +23,18 @@ def fit_kernels(
     alpha: float = 0.0,
     pairwise: bool = False,
 ) -> Fit:
-    """All environments through one reference; pair by pair if asked for, or if a mean ratio is off that way.
+    """All environments through one reference, or every pair in both directions.
 
     1 / r of a sum of bumps grows without bound where they end, so ratios *to* a narrow environment may have means of
     any size. Fitted directly, r_{a,b} is a sum of bumps too.
     """
     if pairwise:
         return _fit_directly(rows, name, choose, solve, rng, alpha)
-    joint = kernels.fit_through_reference(rows, name, choose, solve, rng, alpha)
-    means = mean_ratios(rows, joint.scores_at(rows))
-    off = np.maximum(means, 1.0 / np.maximum(means, kernels.SMALLEST))
-    if off.max() <= MEAN_TOLERANCE:
-        return joint
-    note = (
-        f"Through one reference environment, a ratio would have the mean {number(means.flat[off.argmax()])} instead of "
-        "1: every pair was fitted directly, so pairs need not agree."
-    )
-    return _fit_directly(rows, name, choose, solve, rng, alpha, (note,))
+    return kernels.fit_through_reference(rows, name, choose, solve, rng, alpha)
 
 
 def _fit_directly(
-    rows: GroupedRows,
-    name: str,
-    choose: Chooser,
-    solve: Solver,
-    rng: np.random.Generator,
-    alpha: float,
-    notes: tuple[str, ...] = (),
+    rows: GroupedRows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float
 ) -> PairwiseFit:
     """ρ_{a,b} for all a ≠ b, with bumps at rows of a and b as the reference; all b share the bumps of a."""
     samples = [Sample.of(rows, e) for e in range(rows.environments)]
@@ -64,4 +47,4 @@ def _fit_directly(
         expansion = Expansion(bumps, penalty, solve(samples[a], samples[b], bumps, penalty))
         fits[a, b] = KernelFit(1, {0: expansion}, solve, name, alpha)
     description = f"{name} for every pair and direction, each a sum of at most {kernels.CENTRES} Gaussian bumps"
-    return PairwiseFit(fits, description, (*notes, *kernels.remarks_on_columns(rows.X.shape[1])))
+    return PairwiseFit(fits, description, kernels.remarks_on_columns(rows.X.shape[1]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from invariscope.heads.losses import softmax
-from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import Overlap
 from invariscope.rows.arrays import Booleans, Floats
 from invariscope.rows.environments import Environments
@@ -18,6 +17,7 @@ OUT_OF_REACH = 100.0  # of a ratio: where another environment is so much rarer, 
 CAP = 20.0  # a row that stands for more than this many others is called heavy
 UNCALIBRATED = 0.1  # mean distance of predicted and found shares from which a remark is made
 MEAN_TOLERANCE = 2.0  # factor by which the mean of an estimated ratio may be off 1: beyond, the estimator has failed
+BY_CHANCE = 100.0  # a true ratio has a mean of t or more with probability 1/t at most (Markov), by one heavy row
 BINS = 10  # of predicted shares, for the check of calibration
 FAR = 1e6  # of a log ratio: a known one may be infinite
 SMALLEST = 1e-300
@@ -29,45 +29,45 @@ def ratios_within(scores: Floats, environment: int) -> Floats:
     return np.asarray(np.exp(np.minimum(scores - scores[:, [environment]], LARGEST_LOG_RATIO)))
 
 
-def mean_ratios(rows: GroupedRows, scores: Floats) -> Floats:
-    """Mean of ρ_{a,b} over the rows of b, (E, E): 1 for the true ratio, but for chance."""
-    means = np.empty((rows.environments, rows.environments))
-    for b in range(rows.environments):
-        part = rows.of(b)
-        weight = np.ones(part.stop - part.start) if rows.weight is None else rows.weight[part]
-        means[:, b] = weight @ ratios_within(scores[part], b) / rows.totals[b]
-    return means
-
-
 def failed(overlap: Overlap) -> Booleans:
-    """Pairs (E, E) whose mean ratio is off by more than ``MEAN_TOLERANCE``, and not for want of overlap.
+    """Pairs (E, E) whose mean ratio is off by more than ``MEAN_TOLERANCE``, and not by chance or for want of overlap.
 
     Rows of b that have no like in a have ratios near 0, and their mean says so: that is overlap, and the verdict on the
-    pair says it. A mean far above 1 no rows can have (they would be likelier in a than in b, where they come from), nor
-    one far below 1 if the same ratio finds that many rows overlap: there the estimator is wrong.
+    pair says it. One far below 1 where the same ratio finds that many rows overlap is the estimator's doing, and so is
+    one far above 1: rows of b would be likelier in a than in b, where they come from. A single row may be so by chance,
+    which is why the heaviest is left out up to ``BY_CHANCE``.
     """
     mean = overlap.mean_ratio
     overlapping = (np.array(overlap.pair_verdicts) != "none") & (overlap.effective_rows >= ENOUGH)
-    return np.asarray((mean > MEAN_TOLERANCE) | ((mean < 1.0 / MEAN_TOLERANCE) & overlapping))
+    high = (mean * (1.0 - overlap.largest) > MEAN_TOLERANCE) | (mean > BY_CHANCE)
+    return np.asarray(high | ((mean < 1.0 / MEAN_TOLERANCE) & overlapping))
 
 
-def worst_mean(overlap: Overlap) -> str:
-    """What the failed pair that is farthest off has, in words."""
-    size = np.where(failed(overlap), np.abs(np.log(np.maximum(overlap.mean_ratio, SMALLEST))), -1.0)
+def mean_off(overlap: Overlap, pairs: Booleans | None = None) -> str:
+    """In words, the mean ratio that is farthest off 1, of ``pairs``, or of those that are beyond tolerance; else ""."""
+    mean = overlap.mean_ratio
+    if pairs is None:
+        pairs = (mean > MEAN_TOLERANCE) | (mean < 1.0 / MEAN_TOLERANCE)
+    if not pairs.any():
+        return ""
+    size = np.where(pairs, np.abs(np.log(np.maximum(mean, SMALLEST))), -1.0)
     a, b = np.unravel_index(int(np.argmax(size)), size.shape)
+    first, second = overlap.labels[a], overlap.labels[b]
     return (
-        f"the ratio of {overlap.labels[a]} to {overlap.labels[b]} has the mean {number(overlap.mean_ratio[a, b])} over "
-        f"the rows of {overlap.labels[b]} where a ratio has 1, off by more than the tolerance of a factor "
-        f"{MEAN_TOLERANCE:g}"
+        f"the ratio of {first} to {second} has the mean {number(mean[a, b])} over the rows of {second}, where a ratio "
+        f"has 1: off by more than the tolerance of a factor {MEAN_TOLERANCE:g}"
     )
 
 
-def overlap_of(data: Environments, log_densities: Floats, pairwise: bool = False) -> Overlap:
+def overlap_of(
+    data: Environments, log_densities: Floats, pairwise: bool = False, backward: Floats | None = None
+) -> Overlap:
     """How much of every environment is left when it is weighted to look like each other one, and like all others.
 
     That is Kish's effective sample size (Σρ)² / Σρ² as a share of the rows, times the mean of ρ, or one over it, where
     that is below 1 (rows that never reach the other environment have equal weights, near 0 or, from some estimators,
-    all huge), times the share of the other environment's rows that lie where these ones have any.
+    all huge), times the share of the other environment's rows that lie where these ones have any. Whether a row of b
+    lies where a has any is told by ρ_{b,a}: that is one over ρ_{a,b}, or ``backward`` has −log ρ_{b,a} where it is not.
     """
     count = len(data)
     shape = (count, count)
@@ -77,8 +77,9 @@ def overlap_of(data: Environments, log_densities: Floats, pairwise: bool = False
     for b in range(count):
         rows = slice(int(data.offsets[b]), int(data.offsets[b + 1]))
         weight = np.ones(rows.stop - rows.start) if data.weight is None else data.weight[rows]
-        logs = np.clip(log_densities[rows] - log_densities[rows, b][:, None], -FAR, FAR)[weight > 0]
-        weight = weight[weight > 0]
+        counted = weight > 0
+        logs = np.clip(log_densities[rows] - log_densities[rows, b][:, None], -FAR, FAR)[counted]
+        weight = weight[counted]
         others = np.where(np.arange(count) == b, 0.0, share)
         highest = logs.max(axis=1)
         all_others = np.log(np.exp(logs - highest[:, None]) @ (others / others.sum()) + SMALLEST) + highest
@@ -93,7 +94,8 @@ def overlap_of(data: Environments, log_densities: Floats, pairwise: bool = False
         mean_ratio[:, b] = average[:-1]
         largest[:, b] = 1.0 / (weight @ ratio[:, :-1])
         beyond_cap[:, b] = weight @ (logs[:, :-1] > np.log(CAP)) / weight.sum()
-        reached[b] = weight @ (logs[:, :-1] > -np.log(OUT_OF_REACH)) / weight.sum()
+        near = logs[:, :-1] if backward is None else backward[rows][counted]
+        reached[b] = weight @ (near > -np.log(OUT_OF_REACH)) / weight.sum()
     effective *= reached
     others = np.where(np.eye(count, dtype=bool), 0.0, data.rows[:, None])
     reached_of_all = (others * reached).sum(axis=0) / others.sum(axis=0)
@@ -115,14 +117,6 @@ def overlap_of(data: Environments, log_densities: Floats, pairwise: bool = False
         # nobody has to cover all the others together: how much they cover is in the share already
         verdicts=tuple(_verdict(share, rows, 1.0) for share, rows in zip(pooled, data.rows, strict=True)),
     )
-
-
-def failures(overlap: Overlap) -> tuple[str, ...]:
-    """What a user should know where an estimator has failed, in a sentence."""
-    if not failed(overlap).any():
-        return ()
-    off = worst_mean(overlap)
-    return (f"The estimator has failed: {off}. What it says of that pair says nothing about the rows.",)
 
 
 def remarks(overlap: Overlap, wrong: Booleans | None = None) -> tuple[str, ...]:

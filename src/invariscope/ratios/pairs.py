@@ -43,6 +43,14 @@ class PairwiseFit:
             out[rows.of(b), a] = self.log_ratio(rows.X[rows.of(b)], a, b)
         return out
 
+    def backward_at(self, rows: GroupedRows) -> Floats | None:
+        if not any((b, a) in self.fits for a, b in self.fits):
+            return None
+        out = np.zeros((len(rows.X), rows.environments))
+        for b, a in itertools.permutations(range(rows.environments), 2):
+            out[rows.of(b), a] = -self.log_ratio(rows.X[rows.of(b)], b, a)
+        return out
+
     def log_densities(self, X: Floats) -> Floats:
         raise InputError(
             "a ratio fitted pair by pair has no log densities of single environments, since its pairs need not agree: "
