@@ -144,9 +144,9 @@ def density_ratio(
 
     The mean of a true ratio ρ_{e,e'} over rows of e' is 1. If that of an estimated one is off by more than a factor 2
     (``MEAN_TOLERANCE``), the estimator has failed and is refused with the pair and the mean: above 2 (up to 100 without
-    the heaviest row, which may make such a mean by chance), or below ½ where the pair overlaps by the same ratio. It is
+    the heaviest row, which may make such a mean by chance), or below ½ where the same ratio finds good overlap. It is
     judged by the fit that all rows have seen, whatever ``folds`` are; classifiers by the rows they are calibrated on.
-    Where rows have no like in the other environment, a mean near 0 is no failure but absent overlap, as ``overlap`` says.
+    Where rows have no like in the other environment, a mean near 0 is no failure but absent overlap: see ``overlap``.
 
     What it cannot tell: a ratio where one of the environments has no rows. ``overlap`` says how much of each is left.
 

@@ -33,12 +33,12 @@ def failed(overlap: Overlap) -> Booleans:
     """Pairs (E, E) whose mean ratio is off by more than ``MEAN_TOLERANCE``, and not by chance or for want of overlap.
 
     Rows of b that have no like in a have ratios near 0, and their mean says so: that is overlap, and the verdict on the
-    pair says it. One far below 1 where the same ratio finds that many rows overlap is the estimator's doing, and so is
-    one far above 1: rows of b would be likelier in a than in b, where they come from. A single row may be so by chance,
+    pair says it. One far below 1 where the same ratio finds good overlap is the estimator's doing, and so is one far
+    above 1: rows of b would be likelier in a than in b, where they come from. A single row may be so by chance,
     which is why the heaviest is left out up to ``BY_CHANCE``.
     """
     mean = overlap.mean_ratio
-    overlapping = (np.array(overlap.pair_verdicts) != "none") & (overlap.effective_rows >= ENOUGH)
+    overlapping = np.array(overlap.pair_verdicts) == "good"
     high = (mean * (1.0 - overlap.largest) > MEAN_TOLERANCE) | (mean > BY_CHANCE)
     return np.asarray(high | ((mean < 1.0 / MEAN_TOLERANCE) & overlapping))
 
