@@ -40,7 +40,7 @@ SHOWS_ITSELF = {("auditing.record", "report")}
 
 #: An import that no reader can follow, and the one file that has one: it takes names of its own room from a table.
 UNREADABLE = "(who knows what)"
-BY_TABLE = {"invariscope.ratios.density_ratio"}
+BY_TABLE = {"invariscope.ratios.catalogue"}
 
 #: Files in which torch may be imported, beside those named torch_*.
 TORCH_ROOMS = {"objectives", "training", "estimators", "torch"}
