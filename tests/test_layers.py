@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from invariscope.ratios.density_ratio import ESTIMATORS
+from invariscope.ratios.catalogue import ESTIMATORS
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = SOURCE / "invariscope"
@@ -41,7 +41,7 @@ SHOWS_ITSELF = {("auditing.record", "report")}
 
 #: An import that no reader can follow, and the one file that has one: it takes names of its own room from a table.
 UNREADABLE = "(who knows what)"
-BY_TABLE = {"invariscope.ratios.density_ratio"}
+BY_TABLE = {"invariscope.ratios.catalogue"}
 
 #: Files in which torch may be imported, beside those named torch_*.
 TORCH_ROOMS = {"objectives", "training", "estimators", "torch"}

@@ -25,7 +25,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import invariscope as iv
 from invariscope.cli import main
 from invariscope.criteria.registry import CRITERIA
-from invariscope.ratios.density_ratio import ESTIMATORS
+from invariscope.ratios.catalogue import ESTIMATORS
 from invariscope.reading.options import MISSING_CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -85,3 +85,63 @@ def calibration(log_densities: list, codes: list, counts: list, environments: in
             surplus[min(int(share * bins), bins - 1)] += count * (share - (code == e))
         distances.append(sum(abs(s) for s in surplus) / sum(sizes))
     return distances
+
+
+def plain_logistic(X: list, y: list, penalty: float = 1.0, steps: int = 50) -> tuple[list, float]:
+    """Slopes and intercept that minimise Σ log-loss + ½ penalty Σ w², by Newton's method, row after row."""
+    d = len(X[0])
+    theta = np.zeros(d + 1)
+    for _ in range(steps):
+        gradient, hessian = np.zeros(d + 1), np.zeros((d + 1, d + 1))
+        for x, label in zip(X, y, strict=True):
+            row = np.append(np.asarray(x, dtype=float), 1.0)
+            p = 1.0 / (1.0 + math.exp(-float(row @ theta)))
+            gradient += (p - label) * row
+            hessian += p * (1.0 - p) * np.outer(row, row)
+        for j in range(d):
+            gradient[j] += penalty * theta[j]
+            hessian[j, j] += penalty
+        theta = theta - np.linalg.solve(hessian, gradient)
+    return list(theta[:-1]), float(theta[-1])
+
+
+def pairwise_log_ratios(X: list, env: list, labels: list, probability) -> dict:
+    """log ρ̂_{e,e'} at the rows of e', by eq. 10: {(e, e'): [at the first row of e', ...]}.
+
+    ``probability(rows, is_first)`` fits a classifier of two environments to rows and whether each is of the first, and
+    gives p̂(first | x) of every one.
+    """
+    found = {}
+    for i, first in enumerate(labels):
+        for second in labels[i + 1 :]:
+            rows = [(x, e) for x, e in zip(X, env, strict=True) if e in (first, second)]
+            n = sum(e == first for _, e in rows)
+            n2 = len(rows) - n
+            p = probability([x for x, _ in rows], [e == first for _, e in rows])
+            found[first, second], found[second, first] = [], []
+            for (_, e), share in zip(rows, p, strict=True):
+                rho = n2 * share / (n * (1.0 - share))  # eq. 10
+                if e == second:
+                    found[first, second].append(math.log(rho))
+                else:
+                    found[second, first].append(-math.log(rho))
+    return found
+
+
+def pairwise_dric(f: list, baseline: list, X: list, env: list, labels: list, probability) -> float:
+    """Q̂ of eq. 8 with the ratios of :func:`pairwise_log_ratios`."""
+    logs = pairwise_log_ratios(X, env, labels, probability)
+
+    def gap(values: list) -> float:
+        total = 0.0
+        for e in labels:
+            own = [v for v, label in zip(values, env, strict=True) if label == e]
+            for e2 in labels:
+                if e2 == e:
+                    continue
+                there = [v for v, label in zip(values, env, strict=True) if label == e2]
+                moved = sum(v * math.exp(log) for v, log in zip(there, logs[e, e2], strict=True)) / len(there)
+                total += (moved - sum(own) / len(own)) ** 2
+        return total
+
+    return gap(f) / gap(baseline)

@@ -32,7 +32,29 @@ def known(columns: int) -> Any:
     return ratio(ratio=lambda rows: np.zeros((len(rows), columns)))
 
 
+def spreads(**options: Any) -> Any:
+    """Three normal laws of heavy tails, as one normal law per environment cannot describe them."""
+    rng = np.random.default_rng(0)
+    return iv.density_ratio(rng.standard_t(1.5, size=(600, 2)), np.repeat([0, 1, 2], 200), **options)
+
+
 CASES = [
+    Case(
+        'Use ratio="logistic", or give fewer columns',
+        lambda: spreads(ratio="gaussian"),
+        lambda: spreads(ratio="logistic"),
+    ),
+    Case(
+        "call log(X, e, e2) for a pair",
+        lambda: ratio(pairwise=True).log_densities(X),
+        lambda: ratio(pairwise=True).log(X, "a", "b"),
+    ),
+    Case(
+        'use ratio="logistic", or merge them',
+        lambda: iv.density_ratio(X[:4], [0, 0, 1, 1], ratio="boosting", pairwise=True),
+        lambda: iv.density_ratio(X[:4], [0, 0, 1, 1], ratio="logistic", pairwise=True),
+    ),
+    Case("leave pairwise out", lambda: ratio(ratio=ratio(), pairwise=True), lambda: ratio(ratio=ratio())),
     Case(
         "pass one, LogisticRegression()",
         lambda: ratio(ratio=LogisticRegression),

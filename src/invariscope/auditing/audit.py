@@ -26,7 +26,8 @@ from invariscope.auditing.verdict import (
 from invariscope.criteria.material import AuditOptions
 from invariscope.errors import InputError
 from invariscope.progress import Say, reporting
-from invariscope.ratios.density_ratio import DensityRatio, estimator_of
+from invariscope.ratios.catalogue import estimator_of
+from invariscope.ratios.density_ratio import DensityRatio
 from invariscope.rows.settings import number_of_draws, share_above_zero, whole_number
 
 

@@ -20,7 +20,7 @@ from invariscope.criteria.registry import CRITERIA
 from invariscope.errors import InputError, printable
 from invariscope.models.files import load_model
 from invariscope.progress import reporting
-from invariscope.ratios.density_ratio import ESTIMATORS
+from invariscope.ratios.catalogue import ESTIMATORS
 from invariscope.reading import Dataset, ReadOptions
 from invariscope.reading.read import read_with
 from invariscope.rows.settings import share_above_zero

@@ -13,10 +13,11 @@ from torch import Tensor
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.objectives.objective import Objective, Tensors
-from invariscope.ratios.density_ratio import density_ratio
+from invariscope.ratios.density_ratio import DensityRatio, ratio_for
 from invariscope.ratios.estimator import Units
 from invariscope.rows.arrays import Array, Floats, Integers
 from invariscope.rows.environments import Environments, refuse_empty
+from invariscope.rows.resampling import generator
 from invariscope.rows.settings import one_of
 from invariscope.rows.tables import array_of, matrix_of
 from invariscope.rows.targets import Target
@@ -36,7 +37,8 @@ def log_densities_of(
     """log p_k(x_i) of all environments k at the rows of each, up to a term common to all k: one (n_e, E) for each.
 
     ``rows`` are (n_e, d) arrays, ``ratio`` an estimator of :func:`~invariscope.density_ratio`; columns beyond ``svd``
-    are first reduced to so many singular directions. Arrays in ``also`` are not fitted on, and judged after the others.
+    are first reduced to so many singular directions. Arrays in ``also``, in the order of the environments too, are not
+    fitted on, and judged after the others.
 
     >>> rng = np.random.default_rng(0)
     >>> near, far = log_densities_of([rng.normal(0, 1, (2000, 1)), rng.normal(1, 1, (1000, 1))])
@@ -44,8 +46,16 @@ def log_densities_of(
     ((2000, 2), True)
     """
     rows = _matrices(rows)
-    fitted = density_ratio(_pooled(rows), _codes(rows), ratio=ratio, seed=seed, svd=svd)
-    return (*_split(fitted.at_rows, rows), *(fitted.log_densities(_pooled([part])) for part in also))
+    data = Environments(_pooled(rows), None, _codes(rows))
+    # one step of many does not end the training: what the ratio of a step is off by, the next step's is not
+    fitted = ratio_for(data, ratio, svd=svd, rng=generator(seed), refuse_failed=False)
+    return (*_split(fitted.at_rows, rows), *(_at(fitted, part, k % len(rows)) for k, part in enumerate(also)))
+
+
+def _at(fitted: DensityRatio, part: Array, environment: int) -> Floats:
+    """Log densities at further rows of an environment; of a pairwise ratio those relative to it."""
+    rows = _pooled([part])
+    return fitted.log_ratios(rows, environment) if fitted.pairwise else fitted.log_densities(rows)
 
 
 def _matrices(rows: Sequence[Any]) -> list[Array]:

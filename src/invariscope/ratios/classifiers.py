@@ -13,7 +13,7 @@ import scipy.special
 from threadpoolctl import threadpool_limits
 
 from invariscope.errors import InputError
-from invariscope.ratios.estimator import Estimator, GroupedRows
+from invariscope.ratios.estimator import Estimator, GroupedRows, JointFit
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.resampling import folds_by_content
 
@@ -24,7 +24,7 @@ SMALLEST = 1e-6  # probability: a tree that never saw an environment somewhere s
 
 
 @dataclass(frozen=True)
-class ClassifierFit:
+class ClassifierFit(JointFit):
     """The mean of as many classifiers as folds, each calibrated: τ log p̂(e | x) + b_e, less the log of the sizes.
 
     τ < 1 takes back the over-confidence of a classifier, b_e its preference for an environment.
@@ -157,7 +157,7 @@ def fitted_once(
     from sklearn.base import clone
 
     options = {} if weight is None else {"sample_weight": weight}
-    with _few_threads(len(X)):
+    with few_threads(len(X)):
         try:
             model = clone(classifier).fit(X, codes, **options)
         except ValueError as error:
@@ -175,12 +175,13 @@ def fitted_once(
 def log_probabilities(model: Any, X: Floats, environments: int) -> Floats:
     """log p̂(e | x) (n, E), kept away from 0; an environment that was not seen gets the smallest."""
     probabilities = np.full((len(X), environments), SMALLEST)
-    with _few_threads(len(X)):
+    with few_threads(len(X)):
         probabilities[:, model.classes_] = np.maximum(model.predict_proba(X), SMALLEST)
     return np.asarray(np.log(probabilities))
 
 
-def _few_threads(rows: int) -> AbstractContextManager[Any]:
+def few_threads(rows: int) -> AbstractContextManager[Any]:
+    """Threads inside a classifier only where they gain anything."""
     limits: AbstractContextManager[Any] = threadpool_limits(None if rows > MANY_ROWS else 1)
     return limits
 

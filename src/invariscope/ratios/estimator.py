@@ -45,6 +45,13 @@ class GroupedRows:
     def of(self, environment: int) -> slice:
         return slice(int(self.offsets[environment]), int(self.offsets[environment + 1]))
 
+    def pair(self, first: int, second: int) -> GroupedRows:
+        """The rows of two environments alone."""
+        parts = self.of(first), self.of(second)
+        offsets = np.concatenate([[0], np.cumsum([part.stop - part.start for part in parts])]).astype(np.intp)
+        weight = None if self.weight is None else np.concatenate([self.weight[part] for part in parts])
+        return GroupedRows(np.concatenate([self.X[part] for part in parts]), offsets, weight)
+
     def take(self, mask: Booleans) -> GroupedRows:
         """The rows of a mask, still grouped."""
         sizes = np.add.reduceat(mask, self.offsets[:-1], dtype=np.intp)
@@ -66,7 +73,10 @@ class GroupedRows:
 
 
 class Fit(Protocol):
-    """A fitted estimator. All environments come from one fit: pairs are differences of columns of ``log_densities``."""
+    """A fitted estimator: from one fit of all environments (:class:`JointFit`), or one of every pair.
+
+    Everything that reweights rows reads :meth:`scores_at`, everything else :meth:`log_ratio`.
+    """
 
     @property
     def description(self) -> str:
@@ -78,7 +88,16 @@ class Fit(Protocol):
 
     @property
     def held_out(self) -> Floats | None:
-        """Log densities at the rows it was fitted on, each by a fit that did not see it; ``None`` if all were seen."""
+        """Scores at the rows it was fitted on, each by a fit that did not see it; ``None`` if all were seen."""
+
+    def log_ratio(self, X: Floats, a: int, b: int) -> Floats:
+        """log ρ_{a,b}(x) of two environments, (n,), for rows in the units of :class:`GroupedRows`."""
+
+    def scores_at(self, rows: GroupedRows) -> Floats:
+        """(n, E), at a row of environment b: column a less column b is log ρ_{a,b}(x)."""
+
+    def backward_at(self, rows: GroupedRows) -> Floats | None:
+        """(n, E), at a row of environment b: −log ρ_{b,a}(x), where that is not the log ρ_{a,b}(x) of the scores."""
 
     def log_densities(self, X: Floats) -> Floats:
         """log p_e(x) up to a term common to all environments, (n, E), for rows in the units of :class:`GroupedRows`.
@@ -88,6 +107,23 @@ class Fit(Protocol):
 
     def again(self, rows: GroupedRows) -> Fit:
         """The same choices (basis, bandwidth, penalty, ...) fitted to other rows: folds, bootstrap, shuffles."""
+
+
+class JointFit:
+    """All environments from one fit: ratios of pairs are differences of log densities, and agree with each other."""
+
+    def log_densities(self, X: Floats) -> Floats:
+        raise NotImplementedError
+
+    def log_ratio(self, X: Floats, a: int, b: int) -> Floats:
+        scores = self.log_densities(X)
+        return np.asarray(scores[:, a] - scores[:, b])
+
+    def scores_at(self, rows: GroupedRows) -> Floats:
+        return self.log_densities(rows.X)
+
+    def backward_at(self, rows: GroupedRows) -> Floats | None:
+        return None
 
 
 Estimator = Callable[[GroupedRows, np.random.Generator], Fit]
@@ -125,6 +161,16 @@ class Units:
             weighted.T @ shifted / data.rows.sum(), subset_by_index=(len(columns) - svd, len(columns) - 1)
         )
         return cls(columns, centre[columns], np.sqrt(np.maximum(variances[::-1], 1e-300)), axes[:, ::-1])
+
+    @classmethod
+    def as_given(cls, data: Environments, svd: int | None = None) -> Units:
+        """The columns as they are, all of them; with ``svd``, the singular scores as they are."""
+        if svd is None or svd >= data.X.shape[1]:
+            data.refuse_out_of_range()
+            every = np.arange(data.X.shape[1])
+            return cls(every, np.zeros(len(every)), np.ones(len(every)))
+        units = cls.of(data, svd)
+        return replace(units, scale=np.ones(len(units.scale)))
 
     def apply(self, X: NDArray[np.generic]) -> Floats:
         out = np.asarray(X[:, self.columns], dtype=np.float64) - self.centre

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from invariscope.ratios.estimator import GroupedRows
+from invariscope.ratios.estimator import GroupedRows, JointFit
 from invariscope.rows.arrays import Floats
 
 FLOOR = 1e-6  # of a column's variance within environments, added to it: columns may depend on each other
@@ -15,7 +15,7 @@ SMALLEST = 1e-12  # of its variance over all rows: a column may be constant with
 
 
 @dataclass(frozen=True)
-class GaussianFit:
+class GaussianFit(JointFit):
     """log p_e(x) = −½ (x − μ_e)ᵀ Σ_e⁻¹ (x − μ_e) − ½ log det Σ_e, with ``factors`` the Cholesky factors of the Σ_e."""
 
     means: Floats

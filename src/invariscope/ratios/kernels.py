@@ -4,7 +4,8 @@ Every environment is compared with the same reference, r_e(x) = p_e(x) / p_refer
 
     r_e(x) = Σ_l a_l exp(−|x − c_l|² / 2σ²),   a ≥ 0,   centres c_l among the rows of e,
 
-so that pairs are differences of log r_e and agree with each other exactly. The estimators differ in how they find a.
+so that pairs are differences of log r_e and agree with each other exactly (where that goes wrong, pairs are fitted
+directly: :mod:`invariscope.ratios.kernel_pairs`). The estimators differ in how they find a.
 There is no constant among the bumps: it would keep the ratio near 1 on a reference that e never reaches.
 """
 
@@ -18,10 +19,10 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import nnls
 
-from invariscope.ratios.estimator import GroupedRows
+from invariscope.ratios.estimator import GroupedRows, JointFit
 from invariscope.ratios.overlap import OUT_OF_REACH
 from invariscope.rows.arrays import Floats, Integers
-from invariscope.rows.blocks import BLOCK_ROWS, blocks_in, one_blas_thread, run_over_rows, sum_by_environment
+from invariscope.rows.blocks import BLOCK_ROWS, blocks_in, run_over_rows, sum_by_environment
 from invariscope.rows.resampling import ranks_by_content
 
 CENTRES = 150  # bumps of an environment: more did not lower the error on normal laws in 1 to 20 columns
@@ -194,7 +195,7 @@ Chooser = Callable[[list[tuple[Sample, Sample]], Floats], tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class KernelFit:
+class KernelFit(JointFit):
     """Ratios of all environments to one of them. ``alpha``: they are relative ratios p_e / (α p_e + (1 − α) p_ref).
 
     ``expansions`` are those of all environments but the reference, by their numbers.
@@ -242,8 +243,7 @@ def absolute(ratio: Floats, alpha: float) -> Floats:
     return np.asarray((1.0 - alpha) * bounded / (1.0 - alpha * bounded))
 
 
-@one_blas_thread()  # many small matrices; passes over all rows have threads of their own
-def fit_kernels(
+def fit_through_reference(
     rows: GroupedRows, name: str, choose: Chooser, solve: Solver, rng: np.random.Generator, alpha: float = 0.0
 ) -> KernelFit:
     """Choose width and penalty for every environment on some of its rows, then fit on all of them."""
@@ -262,18 +262,23 @@ def fit_kernels(
         f"{name}: ratios to the environment of the widest spread, each a sum of at most {CENTRES} Gaussian bumps "
         f"({', '.join(f'{width:.2g}' for width in sorted({min(widths), max(widths)}))} spreads wide)"
     )
-    notes: tuple[str, ...] = ()
-    if rows.X.shape[1] > MANY_COLUMNS:
-        notes = (
-            f"In {rows.X.shape[1]} columns Gaussian bumps see little of what sets environments apart, and may find "
-            "overlap where there is none: the logistic estimator sees more.",
-        )
+    notes = remarks_on_columns(rows.X.shape[1])
     if apart:
         notes += (
             f"{apart} of {rows.environments} environments hardly overlap with the one of the widest spread, to which "
             "they are all compared: their density ratios are at the limit of what rows can tell.",
         )
     return KernelFit(number, expansions, solve, description, alpha, notes)
+
+
+def remarks_on_columns(count: int) -> tuple[str, ...]:
+    """What bumps cannot see in so many columns."""
+    if count <= MANY_COLUMNS:
+        return ()
+    return (
+        f"In {count} columns Gaussian bumps see little of what sets environments apart, and may find "
+        "overlap where there is none: the logistic estimator sees more.",
+    )
 
 
 def lies_apart(expansion: Expansion, own: Sample, reference: Sample, alpha: float) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from invariscope.ratios import kernels
-from invariscope.ratios.estimator import GroupedRows
-from invariscope.ratios.kernels import Bumps, KernelFit, Sample
+from invariscope.ratios.estimator import Fit, GroupedRows
+from invariscope.ratios.kernel_pairs import fit_kernels
+from invariscope.ratios.kernels import Bumps, Sample
 from invariscope.rows.arrays import Floats, Integers
 
 GAP, STEPS = 1e-8, 100  # nats of mean log-likelihood that may be missing to the maximum; Newton steps at most
@@ -104,7 +105,7 @@ def _reference_means(means: Floats) -> Floats:
     return np.maximum(means, kernels.SMALLEST)
 
 
-def fit_kliep(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
+def fit_kliep(rows: GroupedRows, rng: np.random.Generator, pairwise: bool = False) -> Fit:
     """Density ratios by maximum likelihood (KLIEP): the r for which r · p_reference is closest to p_e.
 
         max_{a ≥ 0}  mean_e[log r(x)]   subject to   mean_reference[r(x)] = 1,
@@ -128,4 +129,4 @@ def fit_kliep(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     >>> np.round(scores[:, 0] - scores[:, 1], 1)  # truth: ln 1.5 − x² (1 − 1/1.5²) / 2
     array([ 0.4, -0.7])
     """
-    return kernels.fit_kernels(rows, "KLIEP", choose_kliep, solve_kliep, rng)
+    return fit_kernels(rows, "KLIEP", choose_kliep, solve_kliep, rng, pairwise=pairwise)

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.linalg
 
 from invariscope.ratios import kernels
-from invariscope.ratios.estimator import GroupedRows
-from invariscope.ratios.kernels import Bumps, KernelFit, Sample
+from invariscope.ratios.estimator import Fit, GroupedRows
+from invariscope.ratios.kernel_pairs import fit_kernels
+from invariscope.ratios.kernels import Bumps, Sample
 from invariscope.rows.arrays import Floats
 
 ALPHA = 0.1  # of the relative ratio, as its authors use it: p / (0.1 p + 0.9 q) is below 10
@@ -121,19 +122,24 @@ def _minimum(quadratic: Floats, linear: Floats, penalty: float) -> Floats:
 
 
 def fit_quadratic(
-    rows: GroupedRows, rng: np.random.Generator, name: str, equations: Equations, alpha: float = 0.0
-) -> KernelFit:
+    rows: GroupedRows,
+    rng: np.random.Generator,
+    name: str,
+    equations: Equations,
+    alpha: float = 0.0,
+    pairwise: bool = False,
+) -> Fit:
     """All environments by one kind of equations."""
     choose = partial(choose_quadratic, alpha=alpha, equations=equations)
     solve = partial(solve_quadratic, alpha=alpha, equations=equations)
-    return kernels.fit_kernels(rows, name, choose, solve, rng, alpha)
+    return fit_kernels(rows, name, choose, solve, rng, alpha, pairwise)
 
 
 def _least_squares(moments: KernelMoments, bumps: Bumps) -> tuple[Floats, Floats]:
     return moments.gram, moments.own
 
 
-def fit_ulsif(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
+def fit_ulsif(rows: GroupedRows, rng: np.random.Generator, pairwise: bool = False) -> Fit:
     """Density ratios by least squares (uLSIF): the sum of Gaussian bumps closest to p_e / p_reference.
 
         min_{a ≥ 0}  ½ mean_reference[r(x)²] − mean_e[r(x)] + λ/2 |a|²,   r(x) = Σ_l a_l exp(−|x − c_l|² / 2σ²)
@@ -154,10 +160,10 @@ def fit_ulsif(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     >>> np.round(scores[:, 0] - scores[:, 1], 1)  # truth: ln 1.5 − x² (1 − 1/1.5²) / 2
     array([ 0.4, -0.7])
     """
-    return fit_quadratic(rows, rng, "uLSIF", _least_squares)
+    return fit_quadratic(rows, rng, "uLSIF", _least_squares, pairwise=pairwise)
 
 
-def fit_rulsif(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
+def fit_rulsif(rows: GroupedRows, rng: np.random.Generator, pairwise: bool = False) -> Fit:
     """Density ratios by relative least squares (RuLSIF): uLSIF against a mixture, whose ratio is bounded.
 
         r_α = p_e / (α p_e + (1 − α) p_reference) < 1/α,   p_e / p_reference = (1 − α) r_α / (1 − α r_α),   α = 0.1
@@ -170,7 +176,7 @@ def fit_rulsif(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     Reference: Yamada, Suzuki, Kanamori, Hachiya, Sugiyama (2011), Relative density-ratio estimation for robust
     distribution comparison, NIPS 24.
     """
-    return fit_quadratic(rows, rng, "RuLSIF", _least_squares, ALPHA)
+    return fit_quadratic(rows, rng, "RuLSIF", _least_squares, ALPHA, pairwise=pairwise)
 
 
 def _mean_matching(moments: KernelMoments, bumps: Bumps) -> tuple[Floats, Floats]:
@@ -182,7 +188,7 @@ def _mean_matching(moments: KernelMoments, bumps: Bumps) -> tuple[Floats, Floats
     return both[:, :-1].T @ both[:, :-1], both[:, :-1].T @ both[:, -1]
 
 
-def fit_kmm(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
+def fit_kmm(rows: GroupedRows, rng: np.random.Generator, pairwise: bool = False) -> Fit:
     """Density ratios by kernel mean matching (KMM): weights that give the reference the kernel means of e.
 
         min_{a ≥ 0}  | mean_reference[r(x) k(x, ·)] − mean_e[k(x, ·)] |²  + λ/2 |a|²,   norm of the kernel's space,
@@ -209,4 +215,4 @@ def fit_kmm(rows: GroupedRows, rng: np.random.Generator) -> KernelFit:
     >>> np.round(scores[:, 0] - scores[:, 1], 1)  # truth: ln 1.5 − x² (1 − 1/1.5²) / 2
     array([ 0.4, -0.7])
     """
-    return fit_quadratic(rows, rng, "KMM", _mean_matching)
+    return fit_quadratic(rows, rng, "KMM", _mean_matching, pairwise=pairwise)

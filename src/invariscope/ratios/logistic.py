@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from invariscope.ratios.basis import Basis, Expansion, bases_for
-from invariscope.ratios.estimator import GroupedRows
+from invariscope.ratios.estimator import GroupedRows, JointFit
 from invariscope.ratios.multinomial import Multinomial, fit_multinomial
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.blocks import run_over_rows
@@ -21,7 +21,7 @@ COARSE = 0.1  # nats: a choice between bases needs no more
 
 
 @dataclass(frozen=True)
-class LogisticFit:
+class LogisticFit(JointFit):
     """Log densities linear in a basis: B(x) Wᵀ + b, less the logarithm of the environments' sizes."""
 
     basis: Basis

@@ -17,8 +17,9 @@ HELD_OUT, PATIENCE, MAX_EPOCHS, BATCH = 0.1, 5, 100, 256
 class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear(256), ReLU, Dropout(½), Linear(256), ReLU, Dropout(½), Linear: trained by Adam, stopped early."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, one_output: bool = False) -> None:
         self.seed = seed
+        self.one_output = one_output  # of two classes: log p / (1 − p), as in the table, instead of a score for each
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TorchNetwork:
         """Train until a tenth of the rows, held out, has not gained for a few epochs; keep the best."""
@@ -33,7 +34,7 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out, seen = np.split(order, [max(1, int(HELD_OUT * len(order)))])
         with torch.random.fork_rng(), _one_thread():
             torch.manual_seed(self.seed)
-            network = _network(rows.shape[1], len(self.classes_))
+            network = _network(rows.shape[1], 1 if self._is_single() else len(self.classes_))
             optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
             best, waited, best_state = np.inf, 0, copy.deepcopy(network.state_dict())
             for _ in range(MAX_EPOCHS):
@@ -59,8 +60,11 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         import torch
 
         with torch.no_grad():
-            scores = self.network_(torch.as_tensor(np.asarray(X), dtype=torch.float32))
-            return torch.softmax(scores.double(), dim=1).numpy()
+            scores = self.network_(torch.as_tensor(np.asarray(X), dtype=torch.float32)).double()
+            return torch.softmax(_both(scores), dim=1).numpy()
+
+    def _is_single(self) -> bool:
+        return self.one_output and len(self.classes_) == 2
 
 
 @contextmanager
@@ -84,8 +88,15 @@ def _network(inputs: int, outputs: int) -> Any:
     return torch.nn.Sequential(*layers, torch.nn.Linear(HIDDEN, outputs))
 
 
+def _both(scores: Any) -> Any:
+    """Scores of both classes, where the network gives one of the second against the first."""
+    import torch
+
+    return scores if scores.shape[1] > 1 else torch.cat([torch.zeros_like(scores), scores], dim=1)
+
+
 def _loss(network: Any, rows: Any, labels: Any, counts: Any) -> Any:
     import torch
 
-    each = torch.nn.functional.cross_entropy(network(rows), labels, reduction="none")
+    each = torch.nn.functional.cross_entropy(_both(network(rows)), labels, reduction="none")
     return (counts * each).sum() / counts.sum()

@@ -64,6 +64,7 @@ def dric(
     *,
     baseline: Any,
     ratio: Any = "logistic",
+    pairwise: bool = False,
     representation: Any = None,
     svd: int | None = None,
     y: Any = None,
@@ -84,7 +85,8 @@ def dric(
         Q̂ = Σ_{e,e'} (q_f(e,e') − q_f(e,e))² / Σ_{e,e'} (q_b(e,e') − q_b(e,e))²                                 (eq. 8)
 
     f are the model's predictions, b those of the baseline (ERM on x), so Q̂ = 1 exactly for the baseline itself. The
-    papers fit one binary classifier for every pair (eq. 10); here one fit serves all pairs, so that they agree.
+    papers fit one binary classifier for every pair (eq. 10), as ``pairwise=True`` does; else one fit serves all pairs,
+    so that they agree.
 
     Parameters
     ----------
@@ -95,6 +97,8 @@ def dric(
         fitted on the rows it is applied to, as published (classifiers judge rows they have not seen: a forest knows its
         own by heart); a :class:`DensityRatio` fitted elsewhere (on training rows, say, for test rows); or, where it is
         known, a function from rows (n, d) to log densities (n, E)
+    pairwise : a fit for every pair of environments, uncalibrated, all of whose rows it has seen, as published: see
+        :func:`~invariscope.density_ratio`. A ratio that fails, with a mean off by more than a factor 2, is refused.
     representation : (n, p), z = φ(x); the ratio for the model's terms is then fitted on z, that for the baseline's on x
         (appendix A.3). Ratios from elsewhere are given as a pair, for z and for x.
     svd : reduce ``X`` to this many singular directions first (Table 14 has 128)
@@ -132,7 +136,7 @@ def dric(
         n_boot = number_of_draws(n_boot, FEWEST, '"auto", ')
     data = Environments.of(X, None, env, weight)
     model, reference = _both_outputs(data, predictions, baseline)
-    ratios, sides = _ratios(data, model, reference, ratio, representation, svd, seed)
+    ratios, sides = _ratios(data, model, reference, ratio, representation, svd, seed, pairwise)
     scores = [data.grouped(fitted.at_rows, "ratio") for fitted in ratios]
     stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
     means = [
@@ -199,7 +203,14 @@ def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[
 
 
 def _ratios(
-    data: Environments, model: Floats, baseline: Floats, ratio: Any, representation: Any, svd: int | None, seed: int
+    data: Environments,
+    model: Floats,
+    baseline: Floats,
+    ratio: Any,
+    representation: Any,
+    svd: int | None,
+    seed: int,
+    pairwise: bool,
 ) -> tuple[list[DensityRatio], list[Side]]:
     """The ratio of the model's terms, then of the baseline's (one for both without a representation), and each with the
     outputs it reweights."""
@@ -216,7 +227,7 @@ def _ratios(
         wanted = [(data.with_matrix(z), pair[0], None, (model,)), (data, pair[1], svd, (baseline,))]
     fits, sides = [], []
     for rows, one, directions, outputs in wanted:
-        fitted = ratio_for(rows, one, svd=directions, rng=generator(seed))
+        fitted = ratio_for(rows, one, pairwise=pairwise, svd=directions, rng=generator(seed))
         fits.append(fitted)
         columns = GroupedRows(fitted._units.apply(rows.X), data.offsets)
         sides.append(Side(fitted._fit, columns, outputs, is_given(one)))

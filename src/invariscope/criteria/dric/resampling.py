@@ -21,7 +21,8 @@ EVERY = 10  # refits between two messages
 def transported_means(rows: GroupedRows, scores: Floats, outputs: Sequence[Floats]) -> list[Floats]:
     """q(e, e') of eq. 6 for all pairs, (E, E, K), one array for each of ``outputs`` (n, K).
 
-    ``scores`` (n, E) are log densities. Column b holds the rows of b weighted to look like every other environment;
+    ``scores`` (n, E) are log densities, or whatever else has log ρ_{a,b} as the difference of its columns at the rows
+    of b. Column b of the result holds the rows of b weighted to look like every other environment;
     for e = e' the ratio is 1 and q is the plain mean. Every output has a product of its own: the same numbers then give
     the same sums to the last digit, so that the baseline scores exactly 1.
     """
@@ -71,7 +72,7 @@ class Side:
     def gaps(self, rows: GroupedRows, index: Integers) -> list[float]:
         """Total gap of each output on other rows, row i of which is stored row ``index[i]``; the ratio is refitted."""
         fit = self.fit if self.given else self.fit.again(rows)
-        scores = fit.log_densities(rows.X) if self.given or fit.held_out is None else fit.held_out
+        scores = fit.scores_at(rows) if self.given or fit.held_out is None else fit.held_out
         means = transported_means(rows, scores, [values[index] for values in self.outputs])
         return [total_gap(each) for each in means]
 

@@ -157,7 +157,8 @@ def transport_gap(
         if given is not None and target.task != "regression" and are_hard(given):
             warnings.warn(HARD_LABELS, stacklevel=2)
             notes = (*notes, HARD_LABELS)
-        fitted = ratio_for(data, ratio, folds=fold[fold >= 0] if used > 1 else 0, rng=ratio_rng)
+        held_out = fold[fold >= 0] if used > 1 else 0
+        fitted = ratio_for(data, ratio, folds=held_out, rng=ratio_rng, refuse_failed=False)
         outcome = (
             fit_linear_heads(data, target, fold, used) if given is None else given_predictions(data, target, given)
         )
@@ -200,8 +201,9 @@ def _result(
 ) -> TransportGapResult:
     count = len(data)
     diagonal = np.eye(count, dtype=bool)
-    far_off, unsure = _refused(fitted.overlap), _undetermined(target, gaps)
-    refused = far_off | unsure
+    wrong = fitted.failed
+    far_off, unsure = _refused(fitted.overlap) & ~wrong, _undetermined(target, gaps)
+    refused = wrong | far_off | unsure
     compared = ~(refused | diagonal)
     variance = _variance_within(data, target)
     rounding = NO_NOISE * math.sqrt(variance)
@@ -256,7 +258,8 @@ def _result(
             *data.notes,
             *notes,
             *_notes(data, far_off, compared),
-            *_notes_on_undetermined(data, unsure & ~far_off),
+            *_notes_on_failure(data, wrong),
+            *_notes_on_undetermined(data, unsure & ~far_off & ~wrong),
             *outcome.notes,
             *fitted.notes,
         ),
@@ -326,6 +329,15 @@ def _notes(data: Environments, refused: Booleans, compared: Booleans) -> tuple[s
     if not compared.any():
         notes.append("No pair of environments can be compared, so there is no gap to sum up.")
     return tuple(notes)
+
+
+def _notes_on_failure(data: Environments, wrong: Booleans) -> tuple[str, ...]:
+    if not wrong.any():
+        return ()
+    return (
+        f"No gap where the estimator of the density ratio failed: {_listing(data, wrong)}. Another ratio= or fewer "
+        "columns may settle it.",
+    )
 
 
 def _notes_on_undetermined(data: Environments, unsure: Booleans) -> tuple[str, ...]:
