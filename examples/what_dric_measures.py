@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import invariscope as iv
 from invariscope.datasets.synthetic.ladder import ladder
-from invariscope.results import DricResult
+from invariscope.criteria.dric.result import DricResult
 
 
 def table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.dric.information_bound import information_bound
+from invariscope.criteria.dric.information_bound import information_bound, total_variance
+from invariscope.criteria.dric.remarks import remarks, without_common_ground
 from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_gap, transported_means, variances
+from invariscope.criteria.dric.result import DricResult
+from invariscope.criteria.dric.terms import TERMS, both_outputs, losses_of, target_for, with_own_means
 from invariscope.criteria.material import MOST_WEIGHTS, AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.models.outputs import counted_by_environment, prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import GroupedRows
-from invariscope.results import DricResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread, refuse_out_of_range
+from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue
-from invariscope.rows.settings import NOT_DRAWN, number_of_draws
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, one_of, switch
 from invariscope.rows.spelling import spelling
 from invariscope.rows.tables import matrix_of
 
 RESAMPLES, FEWEST = 99, 19
 QUICK = ("logistic", "gaussian")  # estimators whose refits cost little
-FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is reported
 CELLS = 1.5e5  # rows × columns × environments up to which all resamples are drawn by default
 
 
@@ -67,6 +68,10 @@ def dric(
     representation: Any = None,
     svd: int | None = None,
     y: Any = None,
+    terms: str = "predictions",
+    task: str = "auto",
+    self_normalised: bool = False,
+    overlap: str = "needed",
     n_boot: int | str = "auto",
     seed: int = 0,
     weight: Any = None,
@@ -130,29 +135,45 @@ def dric(
     for_draws = generator(seed).spawn(1)[0]
     if not isinstance(n_boot, str) or n_boot != "auto":
         n_boot = number_of_draws(n_boot, FEWEST, '"auto", ')
+    terms, overlap = one_of(terms, "terms", TERMS), one_of(overlap, "overlap", ("needed", "ignored"))
+    self_normalised = switch(self_normalised, "self_normalised")
     data = Environments.of(X, None, env, weight)
-    model, reference = _both_outputs(data, predictions, baseline)
-    ratios, sides = _ratios(data, model, reference, ratio, representation, svd, seed)
+    outputs = both_outputs(data, predictions, baseline)
+    rows, target = (None, None) if terms == "predictions" else target_for(terms, data, y, outputs[0].shape[1], task)
+    stands = losses_of(outputs, rows, target) if terms == "losses" else outputs
+    ratios, sides = _ratios(data, *stands, ratio, representation, svd, seed)
+    if terms == "own_means":
+        sides = with_own_means(sides, rows, target, outputs[0])
+    sides = [replace(side, self_normalised=self_normalised) for side in sides]
     scores = [data.grouped(fitted.at_rows, "ratio") for fitted in ratios]
     stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
+    model, reference = (values for side in sides for values in side.outputs)
     means = [
-        each for side, at in zip(sides, scores, strict=True) for each in transported_means(stored, at, side.outputs)
+        each
+        for side, at in zip(sides, scores, strict=True)
+        for each in transported_means(stored, at, side.outputs, self_normalised)
     ]
     numerator, denominator = (total_gap(each) for each in means)
     value = numerator / denominator if denominator > 0 else math.nan
-    notes = _notes(data, ratios, denominator)
+    spread = _spread(model, reference, data.weight)
+    apart = [overlap == "needed" and without_common_ground(fitted.overlap) for fitted in ratios]
+    notes = remarks(data, ratios, apart, denominator, spread, TERMS[terms])
 
-    draws = _number_of_resamples(n_boot, sides, ratio, notes)
+    draws = 0 if apart[0] else _number_of_resamples(n_boot, sides, ratio, notes)
     with one_blas_thread(), reporting(progress) as say:
         booted, shuffled = resample(sides, Sampler.of(sides[-1].rows, data.weight), draws, for_draws, say)
     if draws and not len(shuffled):
         notes.append(
             "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
         )
-    bound = None if y is None else information_bound(data, y, model, reference)
-    if bound is not None:
+    bound = None
+    if y is not None:  # of conditional means it has the right-hand side of eq. 5
+        of = (model, reference) if terms == "own_means" else outputs
+        bound = information_bound(data, y if terms != "own_means" else data.original(target.values), *of)
         notes.extend(bound.notes)
-    interval = _middle(_quotients(booted))
+    value = math.nan if any(apart) else value
+    quotients, by_chance = (np.empty(0) if any(apart) else _quotients(drawn) for drawn in (booted, shuffled))
+    interval = _middle(quotients)
     if value < interval[0] or value > interval[1]:
         notes.append(
             "Q̂ lies outside the middle of its refits: where it hardly moves, drawing rows anew adds noise to numerator "
@@ -166,12 +187,17 @@ def dric(
         labels=data.labels,
         pairs=_without_lone_axis(means[0]),
         overlap=ratios[0].overlap,
+        terms=terms,
+        self_normalised=self_normalised,
+        spread=spread,
+        spread_alone=spread**2,
         interval=interval,
         numerator_interval=_middle(booted[:, 0]),
-        null=_quotients(shuffled),
+        draws=booted,
+        null=by_chance,
         null_numerator=shuffled[:, 0],
-        pvalue=pvalue(numerator, shuffled[:, 0]) if numerator > 0 else math.nan,
-        sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0])),
+        pvalue=pvalue(numerator, shuffled[:, 0]) if numerator > 0 and not apart[0] else math.nan,
+        sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0], self_normalised)),
         rows=data.rows,
         ratio=ratios[0].description,
         bound=bound,
@@ -179,23 +205,16 @@ def dric(
     )
 
 
+def _spread(model: Floats, baseline: Floats, weight: Floats | None) -> float:
+    """Standard deviation of the model's terms over that of the baseline's; of classes, the root of summed variances."""
+    share = np.full(len(model), 1.0 / len(model)) if weight is None else weight / weight.sum()
+    of_model, of_baseline = (total_variance(values, share) for values in (model, baseline))
+    return math.sqrt(of_model / of_baseline) if of_baseline > 0 else math.nan
+
+
 def _without_lone_axis(pairs: Floats) -> Floats:
     """(E, E, K), or (E, E) where there is one output."""
     return pairs[:, :, 0] if pairs.shape[2] == 1 else pairs
-
-
-def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[Floats, Floats]:
-    with counted_by_environment(data):
-        model, reference = (
-            data.grouped(prediction_columns(values, len(data.X), what), what)
-            for values, what in ((predictions, "predictions"), (baseline, "baseline"))
-        )
-    if model.shape != reference.shape:
-        raise InputError(
-            f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
-        )
-    refuse_out_of_range(float(max(np.abs(model).max(), np.abs(reference).max())), "predictions or baseline")
-    return model, reference
 
 
 def _ratios(
@@ -244,24 +263,6 @@ def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes
             f"{spelling().call('iv.dric', 'n_boot=')} sets them."
         )
     return draws
-
-
-def _notes(data: Environments, ratios: list[DensityRatio], denominator: float) -> list[str]:
-    notes = list(data.notes)
-    if not denominator > 0:
-        notes.append("The baseline's predictions do not move between environments, so there is nothing to divide by.")
-    for fitted, where in zip(ratios, ("",) if len(ratios) == 1 else ("On the representation: ", "On X: "), strict=True):
-        mean = fitted.overlap.mean_ratio
-        off = np.maximum(mean, 1.0 / np.maximum(mean, 1e-300))
-        a, b = np.unravel_index(int(np.argmax(off)), off.shape)
-        about = list(fitted.notes)
-        if off[a, b] > FAR_FROM_ONE:
-            about.append(
-                f"Rows of {data.labels[b]} cannot stand in for those of {data.labels[a]}: the mean of the ratio is "
-                f"{mean[a, b]:.2g} and should be 1, so a gap between them says nothing about the model."
-            )
-        notes.extend(where + note for note in about)
-    return notes
 
 
 def _quotients(gaps: Floats) -> Floats:

@@ -11,11 +11,11 @@ import numpy as np
 from invariscope import wording
 from invariscope.auditing.algorithm_needed import index_words
 from invariscope.auditing.record import Audit
+from invariscope.criteria.dric.result import DricResult
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, escaped, section, small, table
 from invariscope.report.parts.left_out import title_of
 from invariscope.results import (
-    DricResult,
     EnvironmentResult,
     InfluenceResult,
     RegretResult,
