@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.dric.information_bound import information_bound, total_variance
-from invariscope.criteria.dric.remarks import remarks, without_common_ground
+from invariscope.criteria.dric.remarks import fitted_here, remarks, two_sides, without_common_ground
 from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_gap, transported_means, variances
 from invariscope.criteria.dric.result import DricResult
 from invariscope.criteria.dric.terms import TERMS, both_outputs, losses_of, target_for, with_own_means
@@ -41,9 +41,9 @@ def _from_material(material: Material, options: AuditOptions) -> DricResult:
             f"{spelling().call('iv.dric', 'predictions, X, env, baseline=..., svd=128')}, which reduces them first."
         )
     draws: int | str = "auto" if options.n_boot else 0
-    return dric(
-        predictions, inputs, baseline=have(material.baseline), ratio=options.ratio, n_boot=draws, seed=options.seed
-    )
+    baseline = have(material.baseline)
+    found = dric(predictions, inputs, baseline=baseline.values, ratio=options.ratio, n_boot=draws, seed=options.seed)
+    return replace(found, notes=(*found.notes, fitted_here())) if baseline.fitted_here else found
 
 
 @criterion(
@@ -88,14 +88,19 @@ def dric(
         q_f(e, e') = mean_{e'}[ f(x) ρ̂_{e,e'}(x) ],   q_f(e, e) = mean_e[ f(x) ]                              (eq. 6)
         Q̂ = Σ_{e,e'} (q_f(e,e') − q_f(e,e))² / Σ_{e,e'} (q_b(e,e') − q_b(e,e))²                                 (eq. 8)
 
-    f are the model's predictions, b those of the baseline (ERM on x), so Q̂ = 1 exactly for the baseline itself. The
-    papers fit one binary classifier for every pair (eq. 10); here one fit serves all pairs, so that they agree.
+    f are the model's predictions (of two classes the probability of the second), b those of the baseline (ERM on x), so
+    Q̂ = 1 exactly for the baseline itself. The papers fit one binary classifier for every pair (eq. 10); here one fit
+    serves all pairs, so that they agree. Q̂ stays as it is where y, and with it f and b, is multiplied (the papers'
+    property 3). It does not where a constant is added, or f alone is changed: 3 f + 2 has another Q̂.
+
+    With ``terms="own_means"`` f is E[Y | φ(x)] *of the environment the rows come from*, as eq. 4 defines q, which does
+    measure how far relations differ; with ``terms="losses"`` f is the loss of the model, as in appendix A.3.
 
     Parameters
     ----------
     predictions : (n,) numbers or (n, K) class probabilities of the model, in the rows' order
     X : (n, d) inputs, or an :class:`~invariscope.Environments` of them (then ``env`` is left out)
-    baseline : predictions of the baseline, same shape
+    baseline : predictions of the baseline, same shape; ``None`` will do with ``terms="own_means"``
     ratio : how ρ̂ is had: the name of an estimator or a scikit-learn classifier, see :func:`~invariscope.density_ratio`,
         fitted on the rows it is applied to, as published (classifiers judge rows they have not seen: a forest knows its
         own by heart); a :class:`DensityRatio` fitted elsewhere (on training rows, say, for test rows); or, where it is
@@ -105,6 +110,17 @@ def dric(
     svd : reduce ``X`` to this many singular directions first (Table 14 has 128)
     y : (n,), adds the published lower bound Cov²(Y, E) / R_Υ as ``bound`` (which does not hold: see its notes).
         Environments count by their labels where these are numbers, else as 0, 1, 2, … in the order of the labels.
+    terms : what stands in the sums
+        "predictions" (default, eq. 6). "own_means" (eq. 4, needs y): m̂_e'(φ(x)) at the rows of e', by a linear head
+        (on log-odds for classes) fitted in e' alone and, from 50 rows on, without the row's fifth of them. φ(x) is the
+        ``representation`` or else the predictions, and x itself for the baseline, whose predictions are not used.
+        ``bound.variance_form`` is then the right-hand side of eq. 5. "losses" (A.3, needs y): squared or log-loss of
+        model and baseline; give the ``representation``, on which A.3 has its ratio.
+    task : what kind of target y is, for ``terms`` that need it: "auto", "regression" or "classification"
+    self_normalised : divide by Σ ρ̂ in place of the number of rows: a constant added to f then changes nothing
+    overlap : "needed" (default) or "ignored"
+        Where no environment's rows can stand in for another's, Q̂ is NaN, with the reason in the notes. "ignored" gives
+        the published number all the same. Where some pairs overlap, the sum is over all, and notes name the others.
     n_boot : refits for the interval, and as many again for shuffles: 0, or at least 19. "auto" is 99 on small data,
         fewer on larger and none where refits are slow, which a note says.
     progress : say on the terminal how many refits are done
@@ -113,7 +129,8 @@ def dric(
     -------
     DricResult
         ``value`` Q̂ with ``log10``; ``numerator`` and ``denominator``; ``pairs[a, b]`` = q_f(labels[a], labels[b]), with
-        a last axis for classes; ``overlap`` of the environments; ``table()`` of all pairs.
+        a last axis for classes; ``overlap`` of the environments; ``table()`` of all pairs. ``spread`` of f over that of
+        b, and ``spread_alone`` = spread², the Q̂ that b would have in that size: a Q̂ near it is about size alone.
         ``interval``: where the middle 95 % of Q̂ lie when rows are drawn anew within environments and the ratio is
         refitted. How far the number moves from sample to sample, no more: it need not hold Q̂ itself, since squares of
         noisy gaps grow with noise.
@@ -121,7 +138,8 @@ def dric(
         refitted. There Q̂ is noise over noise, of any size around that of (spread of f / spread of b)²; so the
         ``pvalue`` is that of the numerator. A small one says that *inputs* differ between environments in a way that
         moves f and that the ratio does not undo. It is no test of invariance.
-        ``rows_needed(epsilon)``, ``sample_size(epsilon)``: section 3.2; ``combined(error, theta)``: error + θ Q̂.
+        ``rows_needed(epsilon)``, ``sample_size(epsilon)``: section 3.2; ``combined(error, theta)``: error + θ Q̂;
+        ``difference(other)``: how far Q̂ is from that of another model on the same rows, with a paired interval.
 
     References: "Measuring invariance in representation learning: a robust evaluation framework" (DRIC) and "A robust
     assessment for invariant representations" (CRIC).
@@ -138,12 +156,13 @@ def dric(
     terms, overlap = one_of(terms, "terms", TERMS), one_of(overlap, "overlap", ("needed", "ignored"))
     self_normalised = switch(self_normalised, "self_normalised")
     data = Environments.of(X, None, env, weight)
-    outputs = both_outputs(data, predictions, baseline)
-    rows, target = (None, None) if terms == "predictions" else target_for(terms, data, y, outputs[0].shape[1], task)
-    stands = losses_of(outputs, rows, target) if terms == "losses" else outputs
+    unused = terms == "own_means" and baseline is None
+    outputs = both_outputs(data, predictions, predictions if unused else baseline)
+    labelled = None if terms == "predictions" else target_for(terms, data, y, outputs[0].shape[1], task)
+    stands = losses_of(outputs, *labelled) if labelled is not None and terms == "losses" else outputs
     ratios, sides = _ratios(data, *stands, ratio, representation, svd, seed)
-    if terms == "own_means":
-        sides = with_own_means(sides, rows, target, outputs[0])
+    if labelled is not None and terms == "own_means":
+        sides = with_own_means(sides, *labelled, outputs[0])
     sides = [replace(side, self_normalised=self_normalised) for side in sides]
     scores = [data.grouped(fitted.at_rows, "ratio") for fitted in ratios]
     stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
@@ -167,10 +186,13 @@ def dric(
             "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
         )
     bound = None
-    if y is not None:  # of conditional means it has the right-hand side of eq. 5
-        of = (model, reference) if terms == "own_means" else outputs
-        bound = information_bound(data, y if terms != "own_means" else data.original(target.values), *of)
-        notes.extend(bound.notes)
+    if labelled is not None and terms == "own_means":  # with the right-hand side of eq. 5
+        bound = information_bound(data, data.original(labelled[1].values), model, reference)
+    elif y is not None:
+        bound = information_bound(data, y, *outputs)
+    notes.extend([] if bound is None else bound.notes)
+    if bound is not None and terms == "own_means":
+        notes.append(two_sides(value, bound))
     value = math.nan if any(apart) else value
     quotients, by_chance = (np.empty(0) if any(apart) else _quotients(drawn) for drawn in (booted, shuffled))
     interval = _middle(quotients)

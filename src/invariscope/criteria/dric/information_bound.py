@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.errors import InputError
 from invariscope.criteria.dric.result import InformationBound
+from invariscope.errors import InputError
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.labels import numbers_or_labels

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from invariscope.criteria.dric.result import InformationBound
 from invariscope.ratios.density_ratio import DensityRatio
 from invariscope.results import Overlap
 from invariscope.rows.environments import Environments
-from invariscope.rows.spelling import spelling
+from invariscope.rows.spelling import spelling, spelt
 from invariscope.wording import listed, names, number
 
 FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is reported
@@ -48,6 +49,23 @@ def remarks(
         about = [_refusal(data)] if refused else _on_ratio(data, fitted)
         notes.extend(where + note for note in about)
     return notes
+
+
+def fitted_here() -> str:
+    """Said in an audit that fitted the baseline itself."""
+    return (
+        "The baseline, linear ERM, was fitted on the audited rows themselves, so Q̂ compares a model from elsewhere "
+        f"with one fitted here: {spelt('baseline')} takes one from elsewhere, too."
+    )
+
+
+def two_sides(value: float, bound: InformationBound) -> str:
+    """Where the two sides of eq. 5 differ: said with conditional means, for which both can be computed."""
+    return (
+        f"The two sides of eq. 5 are {number(value)} and {number(bound.variance_form)}. They are not equal: the left "
+        "compares what different environments say about the same rows, the right is the mean variance of what each "
+        "says within itself, which is above 0 for invariant representations, too."
+    )
 
 
 def _refusal(data: Environments) -> str:

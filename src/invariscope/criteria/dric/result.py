@@ -191,17 +191,17 @@ def _refuse_other_draws(one: DricResult, other: DricResult) -> None:
     """Paired intervals want the same samples: the baseline's sum tells, which is the same number in each of them."""
     if not isinstance(other, DricResult):
         raise InputError(f"a {type(other).__name__} was given: give another result of iv.dric, for the same rows")
-    for name, (mine, yours) in {
+    for name, given in {
         "terms": (one.terms, other.terms),
         "self_normalised": (one.self_normalised, other.self_normalised),
         "n_boot": (len(one.draws), len(other.draws)),
     }.items():
-        if mine != yours:
-            raise InputError(f"one result has {name}={mine!r} and the other {name}={yours!r}: compute both alike")
+        if given[0] != given[1]:
+            raise InputError(f"{name} is {given[0]!r} for one result, {given[1]!r} for the other: compute both alike")
     if not len(one.draws):
         raise InputError("nothing was drawn for these results, so there is no interval: compute both with n_boot=99")
-    baselines = [(result.denominator, *result.draws[:, 1]) for result in (one, other)]
-    if one.labels != other.labels or not np.allclose(*baselines, rtol=SAME, atol=0.0):
+    mine, yours = (np.array([result.denominator, *result.draws[:, 1]]) for result in (one, other))
+    if one.labels != other.labels or not np.allclose(mine, yours, rtol=SAME, atol=0.0):
         raise InputError(
             "the two results do not share their baseline's sums, so they were not computed on the same rows: give both "
             "the same X, env, weight, baseline, ratio and seed"

@@ -56,16 +56,16 @@ def target_for(terms: str, data: Environments, y: Any, outputs: int, task: str) 
     return rows, target_of_columns(rows, task, columns=outputs)
 
 
-def losses_of(outputs: Sequence[Floats], rows: Environments, target: Target) -> tuple[Floats, ...]:
+def losses_of(outputs: tuple[Floats, Floats], rows: Environments, target: Target) -> tuple[Floats, Floats]:
     """ℓ(f(x), y) of every row, (n, 1), for each of the ``outputs``: squared, or the log-loss of classes."""
-    found = []
-    for columns in outputs:
-        values = checked_predictions(
-            columns, task=target.task, classes=target.classes or None, target_name=rows.target_name
-        )
+
+    def losses(columns: Floats) -> Floats:
+        classes = target.classes or None
+        values = checked_predictions(columns, task=target.task, classes=classes, target_name=rows.target_name)
         values = values[:, 1] if target.task == "binary" else values
-        found.append(row_losses(values, target, loss_name("auto", target))[:, None])
-    return tuple(found)
+        return row_losses(values, target, loss_name("auto", target))[:, None]
+
+    return losses(outputs[0]), losses(outputs[1])
 
 
 def with_own_means(sides: Sequence[Side], rows: Environments, target: Target, predictions: Floats) -> list[Side]:
