@@ -187,8 +187,8 @@ def of_baseline(
         return _own_baseline()
     rows = fittable(inputs, target)
     if isinstance(rows, Missing):
-        none = "which cannot be fitted:" if spelling().shell else f"give one ({spelt('baseline')}...), since"
-        return Missing(f"needs a baseline: {none} {rows.reason}")
+        given = f"{spelt('baseline')}{' ' if spelling().shell else ''}..."
+        return Missing(f"needs a baseline: give one ({given}), since {rows.reason}")
     values: Floats = rows.original(_linked(pooled_head(rows, target)[1], target))
     audited = predictions.values
     if values.shape == audited.shape and _same(values, audited, rows):
@@ -197,10 +197,10 @@ def of_baseline(
 
 
 def _own_baseline() -> Missing:
-    other = f"with {spelt('model')}" if spelling().shell else f"or give another baseline ({spelt('baseline')}...)"
+    of_shell, gap = (f" with {spelt('model')}", " ") if spelling().shell else ("", "")
     return Missing(
         "DRIC's baseline, a linear head fitted on the same columns, is the very model that is audited: DRIC would be 1 "
-        f"by construction. Audit another model, {other}."
+        f"by construction. Audit another model{of_shell}, or give another baseline ({spelt('baseline')}{gap}...)."
     )
 
 

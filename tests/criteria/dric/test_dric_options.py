@@ -101,8 +101,8 @@ def test_overlap_notes_say_which_ratio_they_are_about(seed: int) -> None:
     far = rows.X.copy()
     far[:, 0] += 30.0 * rows.code
     found = dric(rows.f, far, rows.env, baseline=rows.baseline, representation=rows.X[:, 2:])
-    assert any(note.startswith("On X: No Q̂: there is hardly any overlap between any two of site") for note in found.notes)
-    assert not any(note.startswith(("On the representation: Hardly", "On the representation: No")) for note in found.notes)
+    assert any(note.startswith("On X: No Q̂: there is hardly any overlap between any two") for note in found.notes)
+    assert not any(note.startswith("On the representation: ") for note in found.notes)
 
 
 @pytest.mark.slow

@@ -93,14 +93,14 @@ class DricResult(Result):
             Δ = log10 Q̂_1 − log10 Q̂_2 = log10 numerator_1 − log10 numerator_2
 
         Both results keep what they found in every bootstrap sample, and with the same rows, baseline, ratio, ``seed``
-        and ``n_boot`` these samples are the same: what moves both models alike drops out. Intervals are reflected
-        percentile intervals, 2 Δ − (97.5 % … 2.5 % of Δ in the samples).
+        and ``n_boot`` these samples are the same: what moves both models alike drops out. Intervals are the middle 95 %
+        of the differences in the samples.
 
         What it cannot tell: which model is invariant. And where environments do not differ at all for a model, both
         numerators are noise, of which no interval of this kind is one.
         """
         _refuse_other_draws(self, other)
-        plain, logs = (_reflected(*parts) for parts in zip(_both(self), _both(other), strict=True))
+        plain, logs = (_middle(*parts) for parts in zip(_both(self), _both(other), strict=True))
         return DricDifference(
             value=self.value - other.value,
             interval=plain,
@@ -220,12 +220,11 @@ def _subtracted(one: float, other: float) -> float:
     return one - other if math.isfinite(one) or math.isfinite(other) else math.nan
 
 
-def _reflected(one: tuple[float, NDArray[np.float64]], other: tuple[float, NDArray[np.float64]]) -> tuple[float, float]:
-    """The draws' middle 95 %, turned around what was found: noise that moves draws up from it moved it up as well."""
-    found = _subtracted(one[0], other[0])
+def _middle(one: tuple[float, NDArray[np.float64]], other: tuple[float, NDArray[np.float64]]) -> tuple[float, float]:
+    """The middle 95 % of the differences, draw by draw."""
     with np.errstate(invalid="ignore"):
         drawn = one[1] - other[1]
-    if not (math.isfinite(found) and np.isfinite(drawn).all()):
+    if not (math.isfinite(_subtracted(one[0], other[0])) and np.isfinite(drawn).all()):
         return math.nan, math.nan
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(2 * found - high), float(2 * found - low)
+    return float(low), float(high)
