@@ -119,7 +119,9 @@ def second_of_two(columns: Floats) -> Floats:
     if columns.shape[1] != 2 or columns.min() < -RANGE_SLACK or columns.max() > 1.0 + RANGE_SLACK:
         return columns
     slack = SHORT_SUM_SLACK if _of_16_bits(columns) else SUM_SLACK
-    return columns[:, 1:] if np.abs(columns.sum(axis=1) - 1.0).max() <= slack else columns
+    if np.abs(columns.sum(axis=1) - 1.0).max() > slack:
+        return columns
+    return np.ascontiguousarray(columns[:, 1:])  # laid out as one column is: sums are then the same to the last digit
 
 
 def prediction_columns(values: Any, rows: int | None = None, what: str = "predictions") -> Floats:

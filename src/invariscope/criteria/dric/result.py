@@ -197,7 +197,9 @@ def _refuse_other_draws(one: DricResult, other: DricResult) -> None:
         "n_boot": (len(one.draws), len(other.draws)),
     }.items():
         if given[0] != given[1]:
-            raise InputError(f"{name} is {given[0]!r} for one result, {given[1]!r} for the other: compute both alike")
+            raise InputError(
+                f"{name} is {given[0]!r} for one result and {given[1]!r} for the other: compute both alike"
+            )
     if not len(one.draws):
         raise InputError("nothing was drawn for these results, so there is no interval: compute both with n_boot=99")
     mine, yours = (np.array([result.denominator, *result.draws[:, 1]]) for result in (one, other))
