@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import invariscope as iv
-from invariscope.datasets.synthetic.ladder import ladder
 from invariscope.criteria.dric.result import DricResult
+from invariscope.datasets.synthetic.ladder import ladder
 
 
 def table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:

@@ -128,7 +128,7 @@ def audit_command(
         if options.prediction is not None:
             subject = model_of_predictions(rows, options, task)
         if baseline_file is not None:
-            settings["baseline"] = _of_file(baseline_file, data, options, rows, *safe)
+            settings["baseline"] = _of_file(baseline_file, data, options, *safe)
         elif against is not None:
             settings["baseline"] = baseline_in(rows)
         audited = _audited(subject, rows, options, task=task, criteria=criteria or None, progress=say, **settings)
@@ -183,14 +183,12 @@ def _loaded(path: Path, trust_pickle: bool, trust: tuple[str, ...]) -> Any:
     return load_model(path, trust_pickle=trust_pickle, trusted=trust)
 
 
-def _of_file(
-    baseline: Path, data: Path, options: ReadOptions, rows: Dataset, trust_pickle: bool, trust: tuple[str, ...]
-) -> Any:
+def _of_file(baseline: Path, data: Path, options: ReadOptions, trust_pickle: bool, trust: tuple[str, ...]) -> Any:
     from invariscope.reading.baseline import baseline_of_model
 
     with named("--baseline"):
         model = _loaded(baseline, trust_pickle, trust)
-    return baseline_of_model(model, data, options, rows, baseline.name)
+    return baseline_of_model(model, data, options, baseline.name)
 
 
 def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -> Audit:
