@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from invariscope.criteria.dric.information_bound import information_bound, total_variance
-from invariscope.criteria.dric.remarks import fitted_here, remarks, two_sides, without_common_ground
+from invariscope.criteria.dric.remarks import (
+    NOT_REFITTED,
+    OUTSIDE,
+    fitted_here,
+    remarks,
+    two_sides,
+    without_common_ground,
+)
 from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_gap, transported_means, variances
 from invariscope.criteria.dric.result import DricResult
 from invariscope.criteria.dric.terms import TERMS, both_outputs, losses_of, target_for, with_own_means
@@ -156,13 +163,13 @@ def dric(
     terms, overlap = one_of(terms, "terms", TERMS), one_of(overlap, "overlap", ("needed", "ignored"))
     self_normalised = switch(self_normalised, "self_normalised")
     data = Environments.of(X, None, env, weight)
-    unused = terms == "own_means" and baseline is None
-    outputs = both_outputs(data, predictions, predictions if unused else baseline)
+    reference = predictions if terms == "own_means" and baseline is None else baseline
+    outputs = both_outputs(data, predictions, reference)
     labelled = None if terms == "predictions" else target_for(terms, data, y, outputs[0].shape[1], task)
     stands = losses_of(outputs, *labelled) if labelled is not None and terms == "losses" else outputs
     ratios, sides = _ratios(data, *stands, ratio, representation, svd, seed)
-    if labelled is not None and terms == "own_means":
-        sides = with_own_means(sides, *labelled, outputs[0])
+    own_means = labelled is not None and terms == "own_means"
+    sides = with_own_means(sides, *labelled, outputs[0]) if labelled is not None and own_means else sides
     sides = [replace(side, self_normalised=self_normalised) for side in sides]
     scores = [data.grouped(fitted.at_rows, "ratio") for fitted in ratios]
     stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
@@ -182,25 +189,17 @@ def dric(
     with one_blas_thread(), reporting(progress) as say:
         booted, shuffled = resample(sides, Sampler.of(sides[-1].rows, data.weight), draws, for_draws, say)
     if draws and not len(shuffled):
-        notes.append(
-            "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
-        )
-    bound = None
-    if labelled is not None and terms == "own_means":  # with the right-hand side of eq. 5
-        bound = information_bound(data, data.original(labelled[1].values), model, reference)
-    elif y is not None:
-        bound = information_bound(data, y, *outputs)
-    notes.extend([] if bound is None else bound.notes)
-    if bound is not None and terms == "own_means":
-        notes.append(two_sides(value, bound))
+        notes.append(NOT_REFITTED)
     value = math.nan if any(apart) else value
+    bound = None if y is None or own_means else information_bound(data, y, *outputs)
+    if labelled is not None and own_means:
+        bound = information_bound(data, data.original(labelled[1].values), model, reference)
+        notes.append(two_sides(value, bound))
+    notes.extend([] if bound is None else bound.notes)
     quotients, by_chance = (np.empty(0) if any(apart) else _quotients(drawn) for drawn in (booted, shuffled))
     interval = _middle(quotients)
     if value < interval[0] or value > interval[1]:
-        notes.append(
-            "Q̂ lies outside the middle of its refits: where it hardly moves, drawing rows anew adds noise to numerator "
-            "and baseline alike. Its size says little; a baseline that does move makes it steadier."
-        )
+        notes.append(OUTSIDE)
     return DricResult(
         value=value,
         log10=math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan,

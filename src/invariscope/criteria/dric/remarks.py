@@ -16,6 +16,13 @@ from invariscope.wording import listed, names, number
 
 FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is reported
 MOST_NAMED = 6  # environments
+NOT_REFITTED = (
+    "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
+)
+OUTSIDE = (
+    "Q̂ lies outside the middle of its refits: where it hardly moves, drawing rows anew adds noise to numerator and "
+    "baseline alike. Its size says little; a baseline that does move makes it steadier."
+)
 
 
 def without_common_ground(overlap: Overlap) -> bool:
@@ -61,8 +68,9 @@ def fitted_here() -> str:
 
 def two_sides(value: float, bound: InformationBound) -> str:
     """Where the two sides of eq. 5 differ: said with conditional means, for which both can be computed."""
+    left = number(value) if math.isfinite(value) else "not known"
     return (
-        f"The two sides of eq. 5 are {number(value)} and {number(bound.variance_form)}. They are not equal: the left "
+        f"The two sides of eq. 5 are {left} and {number(bound.variance_form)}. They are not equal: the left "
         "compares what different environments say about the same rows, the right is the mean variance of what each "
         "says within itself, which is above 0 for invariant representations, too."
     )
