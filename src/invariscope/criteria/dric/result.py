@@ -61,9 +61,9 @@ class DricResult(Result):
     Arrays [a, b] are about (e = ``labels[a]``, e' = ``labels[b]``), with a last axis for classes: ``pairs`` q̂(e, e'),
     ``sigma2`` the variance of f ρ̂ over the rows of e'; ``rows`` per environment; ``overlap`` for the ratio that the
     model's terms use, described by ``ratio``. ``interval`` and ``numerator_interval`` hold the middle 95 % of bootstrap
-    samples, whose numerators and denominators are in ``draws`` (B, 2). ``null`` and ``null_numerator`` are the values
-    with rows dealt to environments at random, and ``pvalue`` is the numerator's place among the latter. ``bound`` is
-    Theorem 3.5's number and the right-hand side of eq. 5, where a target was given.
+    samples, ``numerator_draws`` and ``denominator_draws`` what was found in each (side by side: ``draws``). ``null`` and
+    ``null_numerator`` are the values with rows dealt to environments at random, and ``pvalue`` is the numerator's place
+    among the latter. ``bound`` is Theorem 3.5's number and the right-hand side of eq. 5, where a target was given.
     """
 
     log10: float
@@ -78,7 +78,8 @@ class DricResult(Result):
     spread_alone: float = math.nan
     interval: tuple[float, float] = (math.nan, math.nan)
     numerator_interval: tuple[float, float] = (math.nan, math.nan)
-    draws: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty((0, 2)))
+    numerator_draws: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
+    denominator_draws: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     null: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     null_numerator: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     pvalue: float = math.nan
@@ -86,6 +87,11 @@ class DricResult(Result):
     rows: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
     ratio: str = ""
     bound: InformationBound | None = None
+
+    @property
+    def draws(self) -> NDArray[np.float64]:
+        """Numerator and denominator of every bootstrap sample, (B, 2)."""
+        return np.column_stack([self.numerator_draws, self.denominator_draws])
 
     def difference(self, other: DricResult) -> DricDifference:
         """How far Q̂ of this model is from that of another on the very same rows, with paired 95 % intervals.
