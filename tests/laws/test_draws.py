@@ -53,7 +53,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 #: What noise says, by the last part of the field's name. All other fields are point estimates and words.
 NOISE = ("interval", "worst_interval", "numerator_interval", "pair_intervals", "band", "pvalue", "pair_pvalues")
-DRAWS = ("null", "null_numerator")
+DRAWS = ("null", "null_numerator", "numerator_draws", "denominator_draws")
 every_criterion = pytest.mark.parametrize("name", sorted(CRITERIA))
 
 

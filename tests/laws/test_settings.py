@@ -25,7 +25,7 @@ DRAWS = {"n_boot", "seed"}
 #: Words, truth values, rows and models.
 NO_NUMBERS = {
     *("task", "loss", "weight", "form", "head", "penalty", "exact", "solver", "baseline", "ratio", "representation"),
-    *("y", "progress", "predictions", "relative", "classes"),
+    *("y", "progress", "predictions", "relative", "classes", "terms", "overlap", "self_normalised"),
 }
 #: (function, setting) → calls with a value of it, one for each way it takes through the code
 NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {

@@ -61,7 +61,7 @@ class DricResult(Result):
     Arrays [a, b] are about (e = ``labels[a]``, e' = ``labels[b]``), with a last axis for classes: ``pairs`` q̂(e, e'),
     ``sigma2`` the variance of f ρ̂ over the rows of e'; ``rows`` per environment; ``overlap`` for the ratio that the
     model's terms use, described by ``ratio``. ``interval`` and ``numerator_interval`` hold the middle 95 % of bootstrap
-    samples, ``numerator_draws`` and ``denominator_draws`` what was found in each (side by side: ``draws``). ``null`` and
+    samples, ``numerator_draws`` and ``denominator_draws`` what was found in each (``draws``: both). ``null`` and
     ``null_numerator`` are the values with rows dealt to environments at random, and ``pvalue`` is the numerator's place
     among the latter. ``bound`` is Theorem 3.5's number and the right-hand side of eq. 5, where a target was given.
     """
