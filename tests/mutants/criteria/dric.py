@@ -16,8 +16,8 @@ MUTANTS = [
     Mutant(
         name="dric_means_not_weighted_by_rows",
         file="criteria/dric/resampling.py",
-        old="mean[:, b] = ratio.T @ values[part] / totals[b]  # eq. 6",
-        new="mean[:, b] = ratio.T @ values[part] / ratio.sum(axis=0)[:, None]",
+        old="total = ratio.sum(axis=0)[:, None] if self_normalised else totals[b]",
+        new="total = ratio.sum(axis=0)[:, None]",
         seen="weights that are normalised, which eq. 6 has not",
         tests=("criteria/dric/test_dric.py::test_equals_the_loops_of_the_paper",),
     ),
@@ -71,7 +71,7 @@ MUTANTS = [
     ),
     Mutant(
         name="dric_mean_of_ratio_reported_the_wrong_way",
-        file="criteria/dric/dric.py",
+        file="criteria/dric/remarks.py",
         old='f"Rows of {data.labels[b]} cannot stand in for those of {data.labels[a]}',
         new='f"Rows of {data.labels[a]} cannot stand in for those of {data.labels[b]}',
         seen="the note names the two environments the wrong way round",
