@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import invariscope as iv
+from invariscope.criteria.dric.result import DricResult
 from invariscope.datasets.synthetic.ladder import ladder
-from invariscope.results import DricResult
 
 
 def table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
@@ -49,7 +49,7 @@ def shrinkage() -> None:
                 erm = data.X @ data.truth["erm"]
                 invariant = data.X[:, list(data.invariant)] @ data.truth["head"]
                 scores = [
-                    iv.dric(f, data.X, data.env, baseline=erm, ratio=ratio, n_boot=0)
+                    iv.dric(f, data.X, data.env, baseline=erm, ratio=ratio, n_boot=0, overlap="ignored")
                     for f in (erm, invariant, 0.1 * erm, 3e-5 * erm)
                 ]
                 found.append([scores[0].value, scores[1].value, scores[2].value, scores[3].log10])
@@ -132,7 +132,7 @@ def steps() -> None:
         rungs_of(setting, square=False, environments=published)
         first, last, data = rungs_of(setting, square=True, environments=published)
         if setting == "FEU":
-            pairs(iv.dric(first, data.X, data.env, baseline=last, n_boot=0))
+            pairs(iv.dric(first, data.X, data.env, baseline=last, n_boot=0, overlap="ignored"))
     rungs_of("FEU", square=True, environments=close)
 
 
@@ -145,7 +145,7 @@ def rungs_of(
     first, last = rungs.predictions[0], rungs.predictions[-1]
     lines = []
     for beta, f, regret in zip(rungs.betas, rungs.predictions, rungs.regret, strict=True):
-        score = iv.dric(f, data.X, data.env, baseline=last, n_boot=39)
+        score = iv.dric(f, data.X, data.env, baseline=last, n_boot=39, overlap="ignored")
         own = iv.regret(f[:, None], data.y, data.env)
         lines.append(
             [
@@ -197,7 +197,7 @@ def lower_bound() -> None:
     lines = []
     for noise, unit in ((1.0, 1), (0.5, 1), (0.1, 1), (0.1, 10), (1.0, 10)):
         y = code + noise * normal
-        found = iv.dric(y, y[:, None], unit * code, baseline=y, y=y, n_boot=0)
+        found = iv.dric(y, y[:, None], unit * code, baseline=y, y=y, n_boot=0, overlap="ignored")
         bound = found.bound
         lines.append(
             [
@@ -214,6 +214,50 @@ def lower_bound() -> None:
     table("x = y = E + noise · N(0, 1), two environments of equal size", header, lines)
 
 
+def own_means() -> None:
+    """(f): eq. 4 with conditional means of the environments' own, where the answer is known; A.3; and a constant.
+
+    y = x1 + s x2 + noise, s = 1 in a and −1 in b; x is normal around (½, ½) in a and (−½, −½) in b. So E[y | x1] is
+    x1 + ½ in both, E[y | x2] differs, and q(e, e') follows from the means.
+    """
+    centre, slope, n = np.array([[0.5, 0.5], [-0.5, -0.5]]), np.array([1.0, -1.0]), 4000
+    rng = np.random.default_rng(0)
+    X = np.repeat(centre, n, axis=0) + rng.normal(size=(2 * n, 2))
+    y = X[:, 0] + np.repeat(slope, n) * X[:, 1] + 0.5 * rng.normal(size=2 * n)
+    env = np.repeat(["a", "b"], n)
+    design = np.column_stack([np.ones(2 * n), X])
+    erm = design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    truth = {"x1": 0.0, "x2": 2.0, "x": 1.0}  # Σ (q(e, e') − q(e, e))² is 0, 4 and 2
+    lines = []
+    for name, f, columns in (("x1", X[:, 0] + 0.5, [0]), ("x2", X[:, 1], [1]), ("x", erm, [0, 1])):
+        given = {"baseline": erm, "y": y, "n_boot": 0}
+        published = iv.dric(f, X, env, **given)
+        own = iv.dric(f, X, env, terms="own_means", representation=X[:, columns], **given)
+        losses = iv.dric(f, X, env, terms="losses", representation=X[:, columns], **given)
+        shifted = [
+            iv.dric(f + 100.0, X, env, self_normalised=choice, **given).value / one
+            for choice, one in (
+                (False, published.value),
+                (True, iv.dric(f, X, env, self_normalised=True, **given).value),
+            )
+        ]
+        lines.append(
+            [
+                name,
+                f"{published.value:.3g}",
+                f"{published.spread_alone:.3g}",
+                f"{own.value:.3f} ({truth[name]:g})",
+                f"{own.bound.variance_form:.2f}",
+                f"{losses.value:.3g}",
+                f"× {shifted[0]:.3g}",
+                f"× {shifted[1]:.3f}",
+            ]
+        )
+    header = ["φ(x)", "Q̂, eq. 6", "spread alone", "own means, eq. 4 (true)", "right side of eq. 5", "losses, A.3"]
+    header += ["Q̂ of f + 100", "self-normalised"]
+    table("x1 is invariant, x2 is not; 4,000 rows in each of two environments", header, lines)
+
+
 if __name__ == "__main__":
-    for part in (shrinkage, as_printed, means_of_zero, true_ratio, steps, lower_bound):
+    for part in (shrinkage, as_printed, means_of_zero, true_ratio, steps, lower_bound, own_means):
         part()

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from invariscope.criteria.dric.result import DricResult
 from invariscope.results import (
-    DricResult,
     EnvironmentResult,
     Estimate,
     InfluenceResult,

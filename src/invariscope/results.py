@@ -6,16 +6,13 @@ import dataclasses
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from invariscope.errors import InputError
 from invariscope.wording import names
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Label = Hashable
 #: Of this package, which every result depends on.
@@ -128,126 +125,6 @@ class InfluenceResult(Result):
             raise InputError(f'no environment "{label}": there are {", ".join(map(str, self.labels))}')
         moves = self.influences[self.labels.index(label)]
         return dict(zip(self.parameters, moves.tolist(), strict=True))
-
-
-@dataclass(frozen=True, kw_only=True)
-class InformationBound:
-    """Cov²(Y, E) / R_Υ of Theorem 3.5 (DRIC); **not** a bound that holds, see notes and docs/what_dric_measures.md.
-
-    Attributes
-    ----------
-    value : Cov²(Y, E) / R_Υ
-    covariance_squared : Cov²(Y, E), rows pooled; summed over classes where the target is one
-    model_variance : R_φ = Var( f(x) − E[Y | E] ) with f the model's predictions
-    baseline_variance : R_Υ = Var( b(x) − E[Y | E] ) with b those of the baseline
-    variance_form : R_φ / R_Υ, the right-hand side of eq. 5, which the bound is about
-    holds : is R_φ at least Cov²(Y, E) on these rows?
-    coding : the numbers that stand for the environments
-    assumptions : what the theorem asks for
-    """
-
-    value: float
-    covariance_squared: float
-    model_variance: float
-    baseline_variance: float
-    variance_form: float
-    holds: bool
-    coding: dict[Label, float]
-    assumptions: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DricResult(Result):
-    """Density-ratio criterion as published; see :func:`invariscope.dric`.
-
-    ``value`` is Q̂ = ``numerator`` / ``denominator``; papers also print ``log10``, −``log10``, or ``numerator`` alone.
-    Arrays [a, b] are about (e = ``labels[a]``, e' = ``labels[b]``), with a last axis for classes: ``pairs`` q̂(e, e'),
-    ``sigma2`` the variance of f ρ̂ over the rows of e'; ``rows`` per environment; ``overlap`` for the ratio that the
-    model's terms use, described by ``ratio``. ``interval`` and ``numerator_interval`` hold the middle 95 % of bootstrap
-    samples. ``null`` and ``null_numerator`` are the values with rows dealt to environments at random, and
-    ``pvalue`` is the numerator's place among the latter. ``bound`` is Theorem 3.5's number, where a target was given.
-    """
-
-    log10: float
-    numerator: float
-    denominator: float
-    labels: tuple[Label, ...]
-    pairs: NDArray[np.float64]
-    overlap: Overlap
-    interval: tuple[float, float] = (math.nan, math.nan)
-    numerator_interval: tuple[float, float] = (math.nan, math.nan)
-    null: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
-    null_numerator: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
-    pvalue: float = math.nan
-    sigma2: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
-    rows: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
-    ratio: str = ""
-    bound: InformationBound | None = None
-
-    def table(self) -> pd.DataFrame:
-        """One line per pair (Table 1 of the CRIC paper, pair by pair).
-
-        Columns: ``environment`` e, ``from_rows_of`` e', ``class`` where there are several, ``q`` = q̂(e, e'), ``gap`` =
-        q̂(e, e') − q̂(e, e), ``standard_error`` of q̂ for a ratio that is known, ``rows`` of e', ``effective_rows`` that
-        are left of them after weighting, and ``overlap`` in a word.
-        """
-        import pandas as pd
-
-        q, sigma2 = (values[..., None] if values.ndim == 2 else values for values in (self.pairs, self.sigma2))
-        count = len(self.labels)
-        return pd.DataFrame(
-            [
-                {
-                    "environment": self.labels[a],
-                    "from_rows_of": self.labels[b],
-                    **({"class": k} if q.shape[2] > 1 else {}),
-                    "q": q[a, b, k],
-                    "gap": q[a, b, k] - q[a, a, k],
-                    "standard_error": math.sqrt(sigma2[a, b, k] / self.rows[b]),
-                    "rows": self.rows[b],
-                    "effective_rows": self.overlap.effective_rows[a, b],
-                    "overlap": self.overlap.pair_verdicts[a][b],
-                }
-                for a in range(count)
-                for b in range(count)
-                for k in range(q.shape[2])
-            ]
-        )
-
-    def rows_needed(self, epsilon: float, alpha: float = 0.05) -> NDArray[np.float64]:
-        """Rows of e' for q̂(e, e') to lie within ±ε of its mean with probability 1 − α: (E, E).
-
-        n ≥ 2 σ²(e, e') log(2 / α) / ε², from P(|q̂ − E q̂| ≥ ε) ≤ 2 exp(−n ε² / (2σ²)). Section 3.2 leaves the constant
-        open: 2 (and the 2 in the logarithm, for both sides) is that of terms with tails no heavier than a normal's.
-        For α = 0.05 it asks for 1.9 times the rows of a normal approximation. The largest over classes is given.
-
-        It counts the sampling noise of a mean whose ratio is known. The error of the estimated ratio comes on top and
-        need not shrink with rows at all; and where overlap is weak, the measured σ² itself misses the rare heavy rows.
-        """
-        if not (epsilon > 0 and 0 < alpha < 1):
-            raise InputError(f"epsilon is {epsilon!r} and alpha {alpha!r}: give epsilon above 0, alpha between 0 and 1")
-        sigma2 = self.sigma2 if self.sigma2.ndim == 2 else self.sigma2.max(axis=2)
-        return np.asarray(np.ceil(2.0 * sigma2 * math.log(2.0 / alpha) / epsilon**2))
-
-    def sample_size(self, epsilon: float, alpha: float = 0.05) -> str:
-        """:meth:`rows_needed` in words, one sentence for each environment and its most demanding pair."""
-        needed = self.rows_needed(epsilon, alpha)
-        sentences = []
-        for b, label in enumerate(self.labels):
-            a = int(np.argmax(needed[:, b]))
-            sentences.append(
-                f"You have {self.rows[b]:,.0f} rows in {label}; for q({self.labels[a]}, {label}) within ±{epsilon:g} "
-                f"in {100 * (1 - alpha):g} % of samples you need about {needed[a, b]:,.0f}."
-            )
-        return " ".join(sentences) + " This counts sampling noise only, not the error of the estimated ratio."
-
-    def combined(self, error: float, theta: float) -> float:
-        """Prediction error plus θ times Q̂: the combined criterion of section 5 of the CRIC paper.
-
-        The paper gives no rule for θ. What Q̂ cannot tell, this cannot tell either: shrinking predictions lowers it.
-        """
-        return error + theta * self.value
 
 
 @dataclass(frozen=True, kw_only=True)

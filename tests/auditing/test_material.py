@@ -58,7 +58,7 @@ def test_everything_is_there_for_a_linear_model(seed: int) -> None:
     assert have(material.predictions).kind == "numbers"
     np.testing.assert_allclose(have(material.predictions).values, model.predict(X))  # in the user's order
     halved = material_of(lambda rows: model.predict(rows) / 2, X, y, env)
-    np.testing.assert_allclose(have(halved.baseline), model.predict(X), rtol=1e-6)
+    np.testing.assert_allclose(have(halved.baseline).values, model.predict(X), rtol=1e-6)
     assert material.compared is material.representation is material.own_heads
     assert material.head is material.trained_head
     assert material.representation.labels == ("a", "b", "c")
@@ -118,8 +118,8 @@ def test_a_pipeline_is_cut_before_its_last_step(seed: int) -> None:
     assert "Pipeline" in subject.data.model
     np.testing.assert_allclose(probabilities(material), model.predict_proba(X))
     np.testing.assert_allclose(have(material.inputs).X, X.to_numpy()[np.argsort(env, kind="stable")])
-    assert have(material.baseline).shape == (N, 2)
-    np.testing.assert_allclose(have(material.baseline).sum(axis=1), 1.0)
+    assert have(material.baseline).values.shape == (N, 2)
+    np.testing.assert_allclose(have(material.baseline).values.sum(axis=1), 1.0)
 
 
 def test_without_a_model_the_columns_are_judged_under_a_fitted_head(seed: int) -> None:
@@ -141,7 +141,7 @@ def test_weights_are_handed_on(seed: int) -> None:
         material = material_of(None, X, y, env, weight=given)
         np.testing.assert_allclose(have(material.predictions).values, expected, rtol=1e-6, atol=1e-8)
         of_another = material_of(lambda rows: rows["age"], X, y, env, weight=given)
-        np.testing.assert_allclose(have(of_another.baseline), expected, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(have(of_another.baseline).values, expected, rtol=1e-6, atol=1e-8)
         for data in (material.representation, have(material.predictions).rows, have(material.inputs)):
             np.testing.assert_array_equal(data.rows, [weight[env == label].sum() for label in "abc"])
 

@@ -1033,3 +1033,78 @@ def test_a_table_may_come_through_standard_input(run: Run) -> None:
     run("--quiet --json", "named.json")
     piped, named = (json.loads(Path(name).read_text()) for name in ("piped.json", "named.json"))
     assert piped["results"] == named["results"]
+
+
+# --- baselines --------------------------------------------------------------------------------------------------------
+def test_a_column_may_hold_what_a_baseline_predicts(run: Run, hospitals: pd.DataFrame) -> None:
+    given = ["--prediction", "score", "--baseline", "base", "--criteria", "dric"]
+    hospitals.assign(base=2 * hospitals["score"] + hospitals["cholesterol"]).to_csv("b.csv", index=False)
+    table = hospitals[["age", "cholesterol", "ill", "sex", "risk"]]
+    found = numbers(run, *given, "--features", "age,cholesterol", data="b.csv")
+    expected = iv.audit(
+        hospitals["score"],
+        table[["age", "cholesterol"]],
+        hospitals["days in bed"],
+        hospitals["hospital"],
+        baseline=2 * hospitals["score"] + hospitals["cholesterol"],
+        criteria="dric",
+        n_boot=99,
+    )
+    assert found["results"]["dric"] == plain(expected)["results"]["dric"]
+    assert "base" not in found["data"]["columns"]
+    assert not any("fitted on the audited rows" in note for note in found["results"]["dric"]["notes"])
+    without = numbers(run, "--prediction", "score", "--criteria", "dric", "--features", "age,cholesterol", data="b.csv")
+    assert any("The baseline, linear ERM, was fitted on the audited" in n for n in without["results"]["dric"]["notes"])
+
+
+@pytest.mark.parametrize(("given", "names"), [("p_no,p_yes", ["p_no", "p_yes"]), ("yes,no", ["no", "yes"])])
+def test_a_baseline_of_classes_is_one_column_or_one_per_class(
+    given: str, names: list[str], run: Run, hospitals: pd.DataFrame
+) -> None:
+    second = 1 / (1 + np.exp(-hospitals["cholesterol"]))
+    hospitals.assign(**{names[0]: 1 - second, names[1]: second, "one": second}).to_csv("b.csv", index=False)
+    options = ["--prediction", "risk", "--features", "age,cholesterol", "--criteria", "dric", "--baseline"]
+    several = numbers(run, *options, given, data="b.csv", target="ill")["results"]["dric"]
+    one = numbers(run, *options, "one", data="b.csv", target="ill")["results"]["dric"]
+    assert several["value"] == pytest.approx(one["value"], rel=1e-9)
+    assert several["denominator"] == pytest.approx(one["denominator"], rel=1e-9)
+
+
+def test_a_model_file_may_be_the_baseline_with_columns_of_its_own(run: Run, hospitals: pd.DataFrame) -> None:
+    skops.io.dump(fitted(hospitals, ["age"]), "m.skops")
+    baseline = fitted(hospitals, ["cholesterol", "age", "risk"])
+    skops.io.dump(baseline, "b.skops")
+    joblib.dump(baseline, "b.joblib")
+    options = ["--model", "m.skops", "--criteria", "dric", "--baseline"]
+    found = numbers(run, *options, "b.skops")["results"]["dric"]
+    audited = iv.audit(
+        fitted(hospitals, ["age"]),
+        hospitals[["age"]],
+        hospitals["days in bed"],
+        hospitals["hospital"],
+        baseline=baseline.predict(hospitals[["cholesterol", "age", "risk"]]),
+        criteria="dric",
+        n_boot=99,
+    )
+    assert found["value"] == pytest.approx(audited["dric"].value, rel=1e-12)
+    refused = run(*[" ".join(options), "b.joblib"])
+    assert refused.exit_code == 2
+    assert "InputError: --baseline b.joblib: loading a pickle runs the code inside it" in refused.stderr
+    assert numbers(run, *options, "b.joblib", "--trust-pickle")["results"]["dric"]["value"] == found["value"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--baseline nothing", 'column "nothing" (--baseline) is not in h.csv'),
+        ("--baseline sex", 'column "sex" (--baseline) does not hold numbers: give what the baseline predicts'),
+        ("--baseline score --prediction score", 'column "score" is both --prediction and --baseline: name two columns'),
+        ("--baseline none.skops", "--baseline none.skops"),
+        ("--baseline b.skops --missing drop-rows", "pass --missing impute-median, or its predictions as a column"),
+    ],
+)
+def test_baselines_that_cannot_be_used(options: str, sentence: str, run: Run, hospitals: pd.DataFrame) -> None:
+    skops.io.dump(fitted(hospitals, ["age"]), "b.skops")
+    done = run(options)
+    assert done.exit_code == 2
+    assert sentence in done.stderr

@@ -107,6 +107,8 @@ def test_advice_is_spelt_for_whoever_reads_it() -> None:
     with typed_in(SHELL):
         typed = iv.audit(None, data[["x0"]], data["y"], data["site"], n_boot=0)
     assert typed.sentences[-1] == "Next: audit again with --n-boot 999."
-    assert typed.left_out["dric"].endswith("Audit another model, with --model.")
+    assert typed.left_out["dric"].endswith(
+        "Audit another model with --model, or give another baseline (--baseline ...)."
+    )
     assert spelling() is PYTHON  # as before
     assert spelt("n_boot") == "n_boot="

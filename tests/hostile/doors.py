@@ -199,6 +199,21 @@ DOORS: dict[str, Door] = {
         {"X": "matrix", "y": "numbers", "rows": "count"},
         slow=True,
     ),
+    "dric of own means": Door(
+        iv.dric,
+        {
+            "predictions": plain.PREDICTIONS,
+            "X": plain.X,
+            "env": plain.ENV,
+            "y": plain.Y,
+            "baseline": plain.Y,
+            "terms": "own_means",
+            "n_boot": 0,
+            "ratio": "gaussian",
+        },
+        {"y": "numbers", "task": "task", "self_normalised": "switch"},
+        slow=True,
+    ),
     "dric": Door(
         iv.dric,
         {

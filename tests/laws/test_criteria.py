@@ -323,12 +323,13 @@ ENTRIES: dict[str, Entry] = {
         call=_dric,
         exact=(
             *("value", "log10", "numerator", "denominator", "pairs", "sigma2", "rows"),
+            *("spread", "spread_alone"),
             *("overlap.effective", "overlap.effective_rows", "overlap.mean_ratio", "overlap.largest"),
             *("overlap.beyond_cap", "overlap.reached", "overlap.cap", "overlap.calibration", "overlap.pooled"),
         ),
         simulated=("interval", "numerator_interval", "pvalue"),
-        draws=("null", "null_numerator"),
-        words=("notes", "ratio", "bound"),
+        draws=("null", "null_numerator", "numerator_draws", "denominator_draws"),
+        words=("notes", "ratio", "bound", "terms", "self_normalised"),
         labelled=("labels", "overlap.labels", "overlap.verdicts", "overlap.pair_verdicts"),
         axes={
             **dict.fromkeys(("pairs", "sigma2", "overlap.effective", "overlap.effective_rows"), (0, 1)),

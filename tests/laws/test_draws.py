@@ -69,7 +69,7 @@ NOISE = (
     *("interval", "worst_interval", "numerator_interval", "pair_intervals", "band", "pvalue", "pair_pvalues"),
     "accuracy_pvalue",
 )
-DRAWS = ("null", "null_numerator", "accuracy_null")
+DRAWS = ("null", "null_numerator", "accuracy_null", "numerator_draws", "denominator_draws")
 every_criterion = pytest.mark.parametrize("name", sorted(CRITERIA))
 
 

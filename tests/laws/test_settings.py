@@ -28,7 +28,7 @@ NO_NUMBERS = {
     *("y", "progress", "predictions", "relative", "classes", "binning", "unit"),
     *("method", "classifier", "trained_on"),
     *("on", "over", "unbiased", "scale", "env_kernel", "reference"),
-    *("intercept", "shuffles", "pairwise"),
+    *("intercept", "shuffles", "pairwise", "terms", "overlap", "self_normalised"),
 }
 #: (function, setting) → calls with a value of it, one for each way it takes through the code
 NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {

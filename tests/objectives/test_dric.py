@@ -70,6 +70,25 @@ def test_equals_the_criterion(task: str, seed: int) -> None:
     assert float(divided) == pytest.approx(expected.value, rel=1e-12)
 
 
+def test_two_classes_are_the_second_in_criterion_and_penalty_however_they_are_written(seed: int) -> None:
+    """One column of log-odds, two columns of logits, one probability or two: always the same number."""
+    rows, logits, targets = drawn("binary", seed)
+    X, env = np.concatenate(rows), np.repeat(["a", "b", "c"], SIZES)
+    second = torch.sigmoid(torch.cat(logits)[:, 0]).numpy()
+    baseline = 1 / (1 + np.exp(-X[:, 0]))
+    given = {"ratio": densities_at, "n_boot": 0}
+    one = iv.dric(second, X, env, baseline=baseline, **given)
+    two = iv.dric(
+        np.column_stack([1 - second, second]), X, env, baseline=np.column_stack([1 - baseline, baseline]), **given
+    )
+    in_two = [torch.cat([torch.zeros_like(part) + 0.7, part + 0.7], dim=1) for part in logits]
+    densities = log_densities(rows)
+    assert two.numerator == one.numerator
+    for scores, task in ((logits, "binary"), (in_two, "multiclass"), (in_two, "auto"), (in_two, "classification")):
+        found = dric_penalty(scores, targets, log_densities=densities, denominator=one.denominator, task=task)
+        assert float(found) == pytest.approx(one.value, rel=1e-12)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_gradient_is_that_of_the_value_and_none_runs_through_the_ratio(task: str, seed: int) -> None:
     rows, logits, targets = drawn(task, seed)

@@ -79,3 +79,41 @@ def bound(y: Row, baseline: Row, env: Row) -> tuple[float, float]:
         rest.append(baseline[i] - sum(own) / len(own))
     mean_rest = sum(rest) / n
     return covariance**2, sum((value - mean_rest) ** 2 for value in rest) / n
+
+
+# --- what else may stand in the sums ----------------------------------------------------------------------------------
+def self_normalised_means(
+    f: Row, log_densities: Sequence[Row], env: Sequence[Hashable], labels: Sequence[Hashable]
+) -> list[list[float]]:
+    """Σ ρ̂ f / Σ ρ̂ over the rows of e', pair by pair."""
+    ones = [1.0] * len(f)
+    count = range(len(labels))
+    found = [[sum(terms(f, log_densities, env, labels, a, b)) for b in count] for a in count]
+    weight = [[sum(terms(ones, log_densities, env, labels, a, b)) for b in count] for a in count]
+    return [[found[a][b] / weight[a][b] for b in count] for a in count]
+
+
+def line(x: Row, y: Row) -> tuple[float, float]:
+    """Intercept and slope of least squares on one column."""
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+    return mean_y - slope * mean_x, slope
+
+
+def own_means(phi: Row, y: Row, env: Sequence[Hashable], fold: Sequence[int] | None = None) -> list[float]:
+    """m̂_e(φ) at every row of e: a line fitted to the rows of e alone, in other folds than the row's."""
+    found = []
+    for i in range(len(y)):
+        seen = [j for j in range(len(y)) if env[j] == env[i] and (fold is None or fold[j] != fold[i])]
+        intercept, slope = line([phi[j] for j in seen], [y[j] for j in seen])
+        found.append(intercept + slope * phi[i])
+    return found
+
+
+def spread(f: Row, baseline: Row) -> float:
+    """Standard deviation of f over that of the baseline."""
+    variance = []
+    for values in (f, baseline):
+        mean = sum(values) / len(values)
+        variance.append(sum((value - mean) ** 2 for value in values))
+    return math.sqrt(variance[0] / variance[1])

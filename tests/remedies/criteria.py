@@ -24,6 +24,7 @@ BASE = 0.5 * Y
 TWO = np.column_stack([Y, Z[:, 1] + 0.1 * Y])
 WEIGHT = np.full(80, 1.5)
 SHARES = {"a": 1.0, "b": 1.0}
+WIDE = np.random.default_rng(2).normal(size=(80, 9))
 EARLY = np.arange(80) % 40 < 20
 
 
@@ -34,6 +35,10 @@ def without(values: Floats, row: int = 5) -> Floats:
 
 def dric(predictions: Any = Y, X: Any = Z, env: Any = ENV, **options: Any) -> Any:
     return iv.dric(predictions, X, env, **{"baseline": BASE, "n_boot": 0, **options})
+
+
+def drawn(predictions: Any = Y, **options: Any) -> Any:
+    return dric(predictions, **{"n_boot": 99, **options})
 
 
 def index(Z: Any = Z, y: Any = Y, env: Any = ENV, **options: Any) -> Any:
@@ -118,6 +123,25 @@ CASES = [
     Case('give "auto", 0 for point estimates', lambda: dric(n_boot=3), lambda: dric(n_boot=0)),
     Case("drop those rows or fill them in", lambda: dric(y=without(Y)), lambda: dric(y=np.nan_to_num(without(Y)))),
     Case("give one column per class", lambda: dric(y=np.resize(["u", "v", "w"], 80)), lambda: dric(y=CLASS)),
+    Case("pass y, one value per row", lambda: dric(terms="losses"), lambda: dric(terms="losses", y=Y)),
+    Case(
+        "give fewer columns",
+        lambda: dric(terms="own_means", y=Y, representation=WIDE),
+        lambda: dric(terms="own_means", y=Y, representation=WIDE[:, :2]),
+    ),
+    Case(
+        "compute both alike",
+        lambda: drawn().difference(drawn(n_boot=19)),
+        lambda: drawn().difference(drawn(Z[:, 0])),
+    ),
+    Case("compute both with n_boot=99", lambda: dric().difference(dric()), lambda: drawn().difference(drawn())),
+    Case(
+        "give both the same X, env, weight, baseline, ratio and seed",
+        lambda: drawn().difference(drawn(seed=1)),
+        lambda: drawn(seed=1).difference(drawn(Z[:, 0], seed=1)),
+    ),
+    Case("give epsilon above 0", lambda: dric().rows_needed(0), lambda: dric().rows_needed(0.1)),
+    Case("give another result of iv.dric", lambda: drawn().difference(1.0), lambda: drawn().difference(drawn(-Y))),
     # --- criteria of predictions ---
     Case(
         "predict it too",

@@ -164,7 +164,6 @@ CASES = [
     Case("make it anew", lambda: loaded(whole=False), lambda: loaded(whole=True)),
     # --- results ---
     Case("there are a, b", lambda: index().influence_of("c"), lambda: index().influence_of("a")),
-    Case("give epsilon above 0", lambda: compared().rows_needed(0), lambda: compared().rows_needed(0.1)),
     # --- charts ---
     Case("do without the page", not_started, cli.audit),
     Case("do without the page", lambda: drawn_by("import time; time.sleep(60)", 0.1), cli.audit),

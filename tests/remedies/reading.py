@@ -9,6 +9,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 import invariscope as iv
+from invariscope.reading.baseline import baseline_of_model
 from invariscope.reading.encoding import one_hot
 from invariscope.reading.environment_labels import with_remedy
 from invariscope.reading.model_columns import model_of_predictions
@@ -19,7 +20,7 @@ from tests.remedies.case import Case
 ROOM = tuple(
     f"reading/{name}"
     for name in (
-        "dataset", "encoding", "environment_bins", "environment_labels", "fitted_columns", "missing_values",
+        "baseline", "dataset", "encoding", "environment_bins", "environment_labels", "fitted_columns", "missing_values",
         "model_columns", "named_table", "options", "read.py", "stand_ins", "text_columns", "tidy_table",
         "written_values",
     )
@@ -72,6 +73,15 @@ def predicted(target: Any, prediction: Any, **task: str) -> Any:
     return model_of_predictions(read_with(having(y=target, p=prediction), options), options, **task)
 
 
+def against(source: Any = TABLE, **options: Any) -> Any:
+    return baseline_of_model(fitted(), source, ReadOptions(target="y", env="site", **options), "b.skops")
+
+
+def saved() -> str:
+    TABLE.to_csv("t.csv", index=False)
+    return "t.csv"
+
+
 def few(drop_env: Any = (), **bins: Any) -> Any:
     """What fails because of some environment, as on the command line: site 3 has two rows."""
     options = ReadOptions(target="y", env="site", drop_env=drop_env, **bins)
@@ -92,6 +102,9 @@ LISTS = [[1]] * N
 CLASSES = np.tile(["no", "yes"], N // 2)
 
 CASES = [
+    # --- baseline ---
+    Case("save the table in a file", lambda: against("-"), lambda: against(saved())),
+    Case("pass missing=", lambda: against(missing="drop-rows"), lambda: against(missing="impute-median")),
     # --- names of columns ---
     Case("give the name of a column, as text", lambda: read(target=0), lambda: read(target="y")),
     Case('did you mean "site"', lambda: read(env="sight"), lambda: read(env="site")),

@@ -43,7 +43,8 @@ def test_everything_at_a_glance(audit: iv.Audit) -> None:
     assert lines[11].endswith("+38 % (21 … 60)  0.19  weak: 31 of 123 rows effective")
     assert lines[14].strip().startswith("Cleveland")
     said = " ".join(text.split())
-    assert "DRIC 0.83 (0.61 … 1.1) against 0.11 … 0.49 when shuffled (the page says what it can tell), V" in said
+    assert "DRIC 0.83 (0.61 … 1.1) against 0.11 … 0.49 when shuffled; spread 1.0 of the baseline's" in said
+    assert "which alone gives 1.1 (the page says what it can tell), V" in said
     assert re.search(r"V −1\.20, up to −2\.\d+ when shuffled \(95 %\)\.", said)
     assert (
         "Transport gap: if VA Long Beach's relation held in Cleveland, mean disease would be 18 points lower "
@@ -66,11 +67,13 @@ def test_what_takes_long_is_left_out_with_the_way_to_ask_for_it() -> None:
 
 
 def test_the_baseline_itself_has_no_interval_to_show(audit: iv.Audit) -> None:
-    same = {"value": 1.0, "interval": (1.0, 1.0 + 1e-12), "null": np.ones(99)}
+    same = {"value": 1.0, "interval": (1.0, 1.0 + 1e-12), "null": np.ones(99), "spread": math.nan}
     audit = replaced(audit, "dric", **same)
     assert "DRIC 1.0 (the page says what it can tell), V" in " ".join(shown(audit).split())
     audit = replaced(audit, "dric", interval=(math.nan,) * 2, null=np.empty(0))
     assert "DRIC 1.0 (the page says what it can tell), V" in " ".join(shown(audit).split())
+    audit = replaced(audit, "dric", value=math.nan)
+    assert "Published criteria: no DRIC (the page says why), V" in " ".join(shown(audit).split())
 
 
 def test_the_transport_gap_takes_two_lines_at_most() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from invariscope import wording
 from invariscope.auditing.against_a_constant import notes_on_losses
 from invariscope.auditing.record import AuditedData
-from invariscope.criteria.material import Have, Material, Missing, Predictions, fittable, fittable_apart
+from invariscope.criteria.material import Baseline, Have, Material, Missing, Predictions, fittable, fittable_apart
 from invariscope.errors import InputError
 from invariscope.heads.fit import pooled_head
 from invariscope.heads.linear_head import LinearHead, probabilities_of
@@ -125,7 +125,7 @@ def _notes_on_predictions(split_model: Split | None, material: Material) -> list
     notes = [] if split_model is None else notes_on_losses(predictions, material.target)
     if isinstance(predictions, Predictions) and predictions.kind == "probabilities" and are_hard(predictions.values):
         notes.append(HARD_LABELS)
-    if not isinstance(baseline, Missing) and material.task != "regression" and are_hard(baseline):
+    if not isinstance(baseline, Missing) and material.task != "regression" and are_hard(baseline.values):
         notes.append(HARD_LABELS.replace("All predictions", "All predictions of the baseline"))
     rows = material.representation
     if split_model is not None and split_model.task is None and isinstance(predictions, Predictions):
@@ -172,35 +172,35 @@ def of_columns(data: Environments, target: Target) -> tuple[Have[LinearHead], Ha
 
 def of_baseline(
     given: Any, X: Any, inputs: Have[Environments], target: Target, predictions: Have[Predictions], has_model: bool
-) -> Have[Floats]:
-    """Predictions of the baseline, in the user's row order: linear ERM on the inputs unless one is given.
+) -> Have[Baseline]:
+    """The baseline: linear ERM, fitted here on the inputs, unless one is given.
 
     None is fitted where there are no predictions to compare it with, or where those are its own.
     """
     if isinstance(inputs, Missing):
         return inputs
     if given is not None:
-        return _given_baseline(given, X, inputs, target)
+        return Baseline(_given_baseline(given, X, inputs, target), fitted_here=False)
     if isinstance(predictions, Missing):
         return predictions
     if not has_model:
         return _own_baseline()
     rows = fittable(inputs, target)
     if isinstance(rows, Missing):
-        none = "which cannot be fitted:" if spelling().shell else f"give one ({spelt('baseline')}...), since"
-        return Missing(f"needs a baseline: {none} {rows.reason}")
+        given = f"{spelt('baseline')}{' ' if spelling().shell else ''}..."
+        return Missing(f"needs a baseline: give one ({given}), since {rows.reason}")
     values: Floats = rows.original(_linked(pooled_head(rows, target)[1], target))
     audited = predictions.values
     if values.shape == audited.shape and _same(values, audited, rows):
         return _own_baseline()
-    return values
+    return Baseline(values, fitted_here=True)
 
 
 def _own_baseline() -> Missing:
-    other = f"with {spelt('model')}" if spelling().shell else f"or give another baseline ({spelt('baseline')}...)"
+    of_shell, gap = (f" with {spelt('model')}", " ") if spelling().shell else ("", "")
     return Missing(
         "DRIC's baseline, a linear head fitted on the same columns, is the very model that is audited: DRIC would be 1 "
-        f"by construction. Audit another model, {other}."
+        f"by construction. Audit another model{of_shell}, or give another baseline ({spelt('baseline')}{gap}...)."
     )
 
 

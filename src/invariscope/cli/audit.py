@@ -47,6 +47,11 @@ Examples:
     metavar="COLUMN",
     help="Audit these predictions: numbers, or for two classes the probability of the second.",
 )
+@click.option(
+    "--baseline", "against", metavar="COLUMN|FILE",
+    help="What DRIC is measured against: the column of a baseline's predictions (for classes also one per class: "
+    "A,B,...), or a model file as for --model [default: linear ERM, fitted on these rows].",
+)  # fmt: skip
 @reading_options("; with --model those it was fitted on")
 @click.option("--weight", metavar="COLUMN", help="How many rows each row stands for.")
 @TASK
@@ -79,13 +84,14 @@ Examples:
     "--n-boot", type=click.IntRange(min=0), default=999, show_default=True,
     help="Draws for intervals and p-values; 0 for point estimates alone.",
 )  # fmt: skip
-@click.option("--trust", multiple=True, metavar="TYPE", help="Accept a type of a .skops --model that is not trusted.")
-@click.option("--trust-pickle", is_flag=True, help="Load a pickled --model, which runs the code inside it.")
+@click.option("--trust", multiple=True, metavar="TYPE", help="Accept a type of a .skops model that is not trusted.")
+@click.option("--trust-pickle", is_flag=True, help="Load a pickled model, which runs the code inside it.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors and conditions met.")
 def audit_command(
     data: Path,
     options: ReadOptions,
     model: Path | None,
+    against: str | None,
     task: str,
     criteria: tuple[str, ...],
     html: Path | None,
@@ -102,18 +108,29 @@ def audit_command(
     linear head is fitted on them.
     """
     from invariscope.cli import output  # here: these bring rich and pandas along
+    from invariscope.reading.baseline import baseline_in, is_model_file
     from invariscope.reading.model_columns import model_of_predictions
 
     options.refuse_two_models(model)
+    baseline_file = None if against is None or not is_model_file(against) else Path(against)
+    options = replace(options, baseline=() if against is None or baseline_file is not None else (against,))
     with named("--fail-on"):
         watched = conditions.parse(fail_on, settings["n_boot"])
-    output.check_places([("--html", html), ("--json", json)], [data, model])
+    output.check_places(
+        [("--html", html), ("--json", json)],
+        [data, model, baseline_file],
+    )
     with reporting(not quiet) as say:
         say("reading the table")
-        subject = None if model is None else _loaded(model, trust_pickle, trust)
+        safe = trust_pickle, trust
+        subject = None if model is None else _loaded(model, *safe)
         rows = read_with(data, options, model=subject, model_name="" if model is None else model.name)
         if options.prediction is not None:
             subject = model_of_predictions(rows, options, task)
+        if baseline_file is not None:
+            settings["baseline"] = _of_file(baseline_file, data, options, *safe)
+        elif against is not None:
+            settings["baseline"] = baseline_in(rows)
         audited = _audited(subject, rows, options, task=task, criteria=criteria or None, progress=say, **settings)
     _deliver(audited, watched, html, json, quiet)
 
@@ -164,6 +181,14 @@ def _loaded(path: Path, trust_pickle: bool, trust: tuple[str, ...]) -> Any:
     import invariscope.estimators  # noqa: F401  (it adds its own format to those that can be read)
 
     return load_model(path, trust_pickle=trust_pickle, trusted=trust)
+
+
+def _of_file(baseline: Path, data: Path, options: ReadOptions, trust_pickle: bool, trust: tuple[str, ...]) -> Any:
+    from invariscope.reading.baseline import baseline_of_model
+
+    with named("--baseline"):
+        model = _loaded(baseline, trust_pickle, trust)
+    return baseline_of_model(model, data, options, baseline.name)
 
 
 def _audited(model: Any, rows: Dataset, options: ReadOptions, **settings: Any) -> Audit:

@@ -69,6 +69,14 @@ class Predictions:
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """Predictions of the baseline, in the user's row order; ``fitted_here`` if it was fitted on the audited rows."""
+
+    values: Floats
+    fitted_here: bool
+
+
+@dataclass(frozen=True)
 class Network:
     """A model in two halves whose inputs can be moved, and its inputs as they are given, in the user's row order."""
 
@@ -98,7 +106,7 @@ class Material:
         there is no model, or none but a change of units where the predictions are the representation
     trained_head : the last step of the model, if that is linear
     inputs : the model's inputs as numbers, or the representation in their place; what density ratios look at
-    baseline : predictions of the baseline, in the user's row order
+    baseline : predictions of the baseline, and whether it was fitted on these rows
     """
 
     representation: Environments
@@ -111,7 +119,7 @@ class Material:
     trained_with: TrainedWith
     network: Have[Network]
     inputs: Have[Environments]
-    baseline: Have[Floats]
+    baseline: Have[Baseline]
 
     @property
     def task(self) -> str:

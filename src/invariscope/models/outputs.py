@@ -106,6 +106,24 @@ def checked_predictions(
     return np.clip(matrix, 0.0, 1.0)
 
 
+def second_of_two(columns: Floats) -> Floats:
+    """Probabilities of two classes as one column, that of the second: which of the two is written makes no difference.
+
+    Anything else stays as it is.
+
+    >>> second_of_two(np.array([[0.75, 0.25], [0.0, 1.0]])).tolist()
+    [[0.25], [1.0]]
+    >>> second_of_two(np.array([[0.75, 0.5]])).tolist()
+    [[0.75, 0.5]]
+    """
+    if columns.shape[1] != 2 or columns.min() < -RANGE_SLACK or columns.max() > 1.0 + RANGE_SLACK:
+        return columns
+    slack = SHORT_SUM_SLACK if _of_16_bits(columns) else SUM_SLACK
+    if np.abs(columns.sum(axis=1) - 1.0).max() > slack:
+        return columns
+    return np.ascontiguousarray(columns[:, 1:])  # laid out as one column is: sums are then the same to the last digit
+
+
 def prediction_columns(values: Any, rows: int | None = None, what: str = "predictions") -> Floats:
     """Predictions of whatever kind as finite numbers (n, K), one row for each of ``rows``."""
     if hasattr(values, "predict"):

@@ -35,7 +35,8 @@ def dric_penalty(
         q(e, e') = mean_{e'}[ f(x) ρ_{e,e'}(x) ],   q(e, e) = mean_e[ f(x) ]                                  (eq. 6)
         Q = Σ_{e ≠ e'} (q(e, e') − q(e, e))² / denominator                                                    (eq. 8)
 
-    f are numbers, or probabilities of the classes, whose squares are added up (with two classes, of the second alone).
+    f are numbers, or probabilities of the classes, whose squares are added up; with two classes that of the second
+    alone, whether they come as one column of logits or as two.
 
     **What it cannot tell: invariance.** f is one function shared by all environments, so with the true ratio
     q(e, e') = q(e, e) for *every* f, invariant or not: the population value is 0. What is minimised is how far the
@@ -60,10 +61,16 @@ def dric_penalty(
     for environment, (scores, at_rows) in enumerate(zip(logits, densities, strict=True)):
         largest = min(LARGEST_LOG_RATIO, 0.45 * math.log(torch.finfo(scores.dtype).max))  # its square is finite
         ratios = torch.exp(torch.clamp(at_rows - at_rows[:, environment : environment + 1], max=largest))
-        columns.append(ratios.T @ probabilities(scores, task) / len(scores))
+        columns.append(ratios.T @ _predicted(scores, task) / len(scores))
     means = torch.stack(columns, dim=1)  # (e, e', K)
     own = torch.diagonal(means, dim1=0, dim2=1).T
     return ((means - own[:, None]) ** 2).sum() / denominator
+
+
+def _predicted(scores: Tensor, task: str) -> Tensor:
+    """Numbers, or probabilities: of two classes that of the second, as everywhere."""
+    columns = probabilities(scores, task)
+    return columns[:, 1:] if task != "regression" and columns.shape[1] == 2 else columns
 
 
 @objective("dric")
@@ -95,7 +102,7 @@ class DRIC(RatioObjective):
         densities = [torch.from_numpy(part) for part in log_densities_of(inputs, self.ratio, seed, svd=self.svd)]
         values = [torch.as_tensor(np.asarray(part)) for part in targets]
         denominator = float(dric_penalty(scores, values, log_densities=densities, task=task))
-        spread = float(torch.cat([probabilities(part, task) for part in scores]).var(dim=0).sum())
+        spread = float(torch.cat([_predicted(part, task) for part in scores]).var(dim=0).sum())
         if not denominator > NO_GAP * spread:
             raise InputError(
                 "the baseline of DRIC predicts the same mean in all environments, so there is nothing to divide by: "

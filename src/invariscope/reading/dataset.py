@@ -38,7 +38,7 @@ class Dataset:
     notes : what was changed on the way in (columns left out, values filled in)
     part : (n,) "train" or "test" where the data come with a split, else ``None``
     truth : population quantities, where the law of the rows is known
-    others : (n,) columns with another part, by that part: "weight", "prediction"
+    others : (n,) columns with another part, by that part: "weight", "prediction", "baseline" (a table)
     target_name, env_name : what the target and the environments are called
 
     >>> data = Dataset(X=np.eye(4), y=np.arange(4), env=np.array(list("abab")), columns=tuple("wxyz"),

@@ -20,7 +20,8 @@ class ReadOptions:
 
     Attributes
     ----------
-    weight, prediction : columns of numbers that go along: how many rows each stands for, what a model predicted
+    weight, prediction, baseline : columns of numbers that go along: how many rows each stands for, what a model
+        predicted, what a baseline did (one column, or one per class)
     features : columns to use; ``None`` means all that have no other part
     missing : one of :data:`MISSING_CHOICES`
     env_bins : how environments are grouped; in a shell as typed
@@ -33,6 +34,7 @@ class ReadOptions:
     env: str
     weight: str | None = None
     prediction: str | None = None
+    baseline: Sequence[str] = ()
     features: Sequence[str] | None = None
     drop: Sequence[str] = ()
     categories: Sequence[str] = ()
@@ -45,7 +47,8 @@ class ReadOptions:
     def parts(self) -> list[tuple[str, str]]:
         """The options that give a column a part of its own, and the column each names."""
         given = {"target": self.target, "env": self.env, "weight": self.weight, "prediction": self.prediction}
-        return [(option, name) for option, name in given.items() if name is not None]
+        alone = [(option, name) for option, name in given.items() if name is not None]
+        return [*alone, *(("baseline", name) for name in self.baseline)]
 
     @property
     def roles(self) -> dict[str, str]:

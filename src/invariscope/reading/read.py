@@ -110,6 +110,7 @@ def read_with(
     from invariscope.reading.tidy_table import tidy
 
     table = NamedTable.of(source, options)
+    options = replace(options, baseline=tuple(table.columns(options.baseline, "baseline")))
     table.check_roles(options)
     _refuse_kinds(table, options)
     names = table.features(options)
@@ -145,6 +146,7 @@ def _refuse_kinds(table: NamedTable, options: ReadOptions) -> None:
     meanings = {
         "weight": "weights count rows, name a column of numbers",
         "prediction": "give the predicted value, or for two classes the probability of the second",
+        "baseline": "give what the baseline predicts: numbers, or probabilities of classes",
     }
     for name, option in options.roles.items():
         kind, column = kind_of(table.frame[name]), f'column "{name}" ({spelt(option)})'

@@ -81,10 +81,16 @@ def tidy(table: NamedTable, options: ReadOptions, names: Sequence[str], *, encod
         columns=tuple(X.columns),
         description=f"{len(X):,} rows of {table.name}: {target} by {env}",
         notes=tuple(notes),
-        others={option: rows[name] for name, option in roles.items() if name not in (target, env)},
+        others=_others(rows, options),
         target_name=target,
         env_name=env,
     )
+
+
+def _others(rows: pd.DataFrame, options: ReadOptions) -> dict[str, pd.Series | pd.DataFrame]:
+    """The columns that are neither features nor target nor environments, by their part; of a baseline a table."""
+    alone = {option: rows[name] for option, name in options.parts if option not in ("target", "env", "baseline")}
+    return alone | ({"baseline": rows[list(options.baseline)]} if options.baseline else {})
 
 
 def _codes(table: NamedTable, options: ReadOptions, names: Sequence[str]) -> list[str]:

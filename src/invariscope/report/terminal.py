@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +14,11 @@ from rich.text import Text
 from invariscope import wording
 from invariscope.auditing.algorithm_needed import index_words, without_penalty_words
 from invariscope.auditing.record import Audit
+from invariscope.criteria.dric.result import DricResult
 from invariscope.report.markup import with_readable_names
 from invariscope.report.parts import transport, worst_case
 from invariscope.report.parts.banner import banner, outline
-from invariscope.report.parts.criteria import shuffled
+from invariscope.report.parts.criteria import shuffled, size_alone
 from invariscope.report.parts.environments import EnvironmentRow, EnvironmentTable, environments
 from invariscope.report.parts.left_out import left_out, title_of
 from invariscope.shortening import distinct
@@ -136,18 +138,24 @@ def _footnotes(audit: Audit, reasons: tuple[str, ...]) -> list[RenderableType]:
 def _published(audit: Audit) -> str:
     parts = []
     if "dric" in audit.results:
-        dric = audit.results["dric"]
-        value, span, against = wording.number(dric.value, 2), wording.span(dric.interval, 2), shuffled(dric.null, 2)
-        if span == f"{value} … {value}":  # of the baseline itself: 1, whatever the rows
-            span = against = ""
-        known = (f" ({span})" if span else "") + (f" against {against}" if against else "")
-        parts.append(f"DRIC {value}{known} (the page says what it can tell)")
+        parts.append(_dric(audit.results["dric"]))
     if "influence_index" in audit.results:
         influence = audit.results["influence_index"]
         index = index_words(influence, audit.settings.alpha, "when shuffled")
         plain = without_penalty_words(influence, audit.settings.alpha)
         parts.append(f"V {', '.join(filter(None, index))}" + (f" ({plain})" if plain else ""))
     return ", ".join(parts)
+
+
+def _dric(dric: DricResult) -> str:
+    if not math.isfinite(dric.value):
+        return "no DRIC (the page says why)"
+    value, span, against = wording.number(dric.value, 2), wording.span(dric.interval, 2), shuffled(dric.null, 2)
+    if span == f"{value} … {value}":  # of the baseline itself: 1, whatever the rows
+        span = against = ""
+    known = (f" ({span})" if span else "") + (f" against {against}" if against else "")
+    size = "".join(f"; {text}" for text in (size_alone(dric, 2),) if text)
+    return f"DRIC {value}{known}{size} (the page says what it can tell)"
 
 
 def _classical(audit: Audit) -> str:

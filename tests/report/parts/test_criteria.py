@@ -26,7 +26,10 @@ def test_criteria_as_text(audit: iv.Audit) -> None:
     assert (rows["regret"].value, rows["regret"].interval) == ("+15 %", "7.3 … 26 %")
     assert rows["regret"].detail == "mean over environments; score test p ≤ 0.001"
     assert (rows["dric"].value, rows["dric"].interval) == ("0.830", "0.610 … 1.12")
-    assert rows["dric"].detail == "log10 −0.081; 0.110 … 0.490 when shuffled"
+    assert (
+        rows["dric"].detail
+        == "log10 −0.081; spread 1.03 of the baseline's, which alone gives 1.05; 0.110 … 0.490 when shuffled"
+    )
     assert (rows["transport_gap"].value, rows["transport_gap"].interval) == ("0.310", "0.120 … 0.550")
     assert rows["transport_gap"].detail == "all pairs together p ≤ 0.001"
     assert rows["risk_variance"].interval == "0.00343 … 0.00784"
@@ -51,7 +54,12 @@ def test_every_criterion_of_every_audit_is_told(any_audit: iv.Audit) -> None:
 def test_dric_without_interval_and_shuffles(audit: iv.Audit) -> None:
     audit = replaced(audit, "dric", interval=(math.nan, math.nan), null=np.empty(0))
     row = next(row for row in criteria(audit) if row.name == "dric")
-    assert (row.interval, row.detail) == ("", "log10 −0.081")
+    assert (row.interval, row.detail) == ("", "log10 −0.081; spread 1.03 of the baseline's, which alone gives 1.05")
+    nothing = replaced(audit, "dric", value=math.nan, spread=math.nan)  # of pairs that overlap
+    assert next(row for row in criteria(nothing) if row.name == "dric").detail == ""
+    far = dataclasses.replace(audit["dric"].overlap, pair_verdicts=(("none",) * 4,) * 4)
+    refused = replaced(audit, "dric", value=math.nan, overlap=far)
+    assert next(row for row in criteria(refused) if row.name == "dric").detail == "no pair can be compared"
 
 
 def test_a_criterion_that_nobody_here_registered_is_shown_by_its_name(audit: iv.Audit) -> None:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.dric.information_bound import information_bound
+from invariscope.criteria.dric.information_bound import information_bound, total_variance
+from invariscope.criteria.dric.remarks import (
+    NOT_REFITTED,
+    OUTSIDE,
+    fitted_here,
+    remarks,
+    two_sides,
+    without_common_ground,
+)
 from invariscope.criteria.dric.resampling import Sampler, Side, resample, total_gap, transported_means, variances
+from invariscope.criteria.dric.result import DricResult
+from invariscope.criteria.dric.terms import TERMS, both_outputs, losses_of, target_for, with_own_means
 from invariscope.criteria.material import MOST_WEIGHTS, AuditOptions, Material, have
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
-from invariscope.models.outputs import counted_by_environment, prediction_columns
 from invariscope.progress import Say, reporting
 from invariscope.ratios.density_ratio import DensityRatio, is_given, ratio_for
 from invariscope.ratios.estimator import GroupedRows
-from invariscope.results import DricResult
 from invariscope.rows.arrays import Floats
-from invariscope.rows.blocks import one_blas_thread, refuse_out_of_range
+from invariscope.rows.blocks import one_blas_thread
 from invariscope.rows.environments import Environments
 from invariscope.rows.resampling import generator, pvalue
-from invariscope.rows.settings import NOT_DRAWN, number_of_draws
+from invariscope.rows.settings import NOT_DRAWN, number_of_draws, one_of, switch
 from invariscope.rows.spelling import spelling
 from invariscope.rows.tables import matrix_of
 
 RESAMPLES, FEWEST = 99, 19
 QUICK = ("logistic", "gaussian")  # estimators whose refits cost little
-FAR_FROM_ONE = 2.0  # a mean of the ratio off by more than this factor is reported
 CELLS = 1.5e5  # rows × columns × environments up to which all resamples are drawn by default
 
 
@@ -40,9 +48,9 @@ def _from_material(material: Material, options: AuditOptions) -> DricResult:
             f"{spelling().call('iv.dric', 'predictions, X, env, baseline=..., svd=128')}, which reduces them first."
         )
     draws: int | str = "auto" if options.n_boot else 0
-    return dric(
-        predictions, inputs, baseline=have(material.baseline), ratio=options.ratio, n_boot=draws, seed=options.seed
-    )
+    baseline = have(material.baseline)
+    found = dric(predictions, inputs, baseline=baseline.values, ratio=options.ratio, n_boot=draws, seed=options.seed)
+    return replace(found, notes=(*found.notes, fitted_here())) if baseline.fitted_here else found
 
 
 @criterion(
@@ -68,6 +76,10 @@ def dric(
     representation: Any = None,
     svd: int | None = None,
     y: Any = None,
+    terms: str = "predictions",
+    task: str = "auto",
+    self_normalised: bool = False,
+    overlap: str = "needed",
     n_boot: int | str = "auto",
     seed: int = 0,
     weight: Any = None,
@@ -84,15 +96,20 @@ def dric(
         q_f(e, e') = mean_{e'}[ f(x) ρ̂_{e,e'}(x) ],   q_f(e, e) = mean_e[ f(x) ]                              (eq. 6)
         Q̂ = Σ_{e,e'} (q_f(e,e') − q_f(e,e))² / Σ_{e,e'} (q_b(e,e') − q_b(e,e))²                                 (eq. 8)
 
-    f are the model's predictions, b those of the baseline (ERM on x), so Q̂ = 1 exactly for the baseline itself. The
-    papers fit one binary classifier for every pair (eq. 10), as ``pairwise=True`` does; else one fit serves all pairs,
-    so that they agree.
+    f are the model's predictions (of two classes the probability of the second), b those of the baseline (ERM on x), so
+    Q̂ = 1 exactly for the baseline itself. The papers fit one binary classifier for every pair (eq. 10), as
+    ``pairwise=True`` does; else one fit serves all pairs, so that they agree. Q̂ stays as it is where y, and with it f
+    and b, is multiplied (the papers' property 3). It does not where a constant is added, or f alone is changed: 3 f + 2
+    has another Q̂.
+
+    With ``terms="own_means"`` f is E[Y | φ(x)] *of the environment the rows come from*, as eq. 4 defines q, which does
+    measure how far relations differ; with ``terms="losses"`` f is the loss of the model, as in appendix A.3.
 
     Parameters
     ----------
     predictions : (n,) numbers or (n, K) class probabilities of the model, in the rows' order
     X : (n, d) inputs, or an :class:`~invariscope.Environments` of them (then ``env`` is left out)
-    baseline : predictions of the baseline, same shape
+    baseline : predictions of the baseline, same shape; ``None`` will do with ``terms="own_means"``
     ratio : how ρ̂ is had: the name of an estimator or a scikit-learn classifier, see :func:`~invariscope.density_ratio`,
         fitted on the rows it is applied to, as published (classifiers judge rows they have not seen: a forest knows its
         own by heart); a :class:`DensityRatio` fitted elsewhere (on training rows, say, for test rows); or, where it is
@@ -104,6 +121,17 @@ def dric(
     svd : reduce ``X`` to this many singular directions first (Table 14 has 128)
     y : (n,), adds the published lower bound Cov²(Y, E) / R_Υ as ``bound`` (which does not hold: see its notes).
         Environments count by their labels where these are numbers, else as 0, 1, 2, … in the order of the labels.
+    terms : what stands in the sums
+        "predictions" (default, eq. 6). "own_means" (eq. 4, needs y): m̂_e'(φ(x)) at the rows of e', by a linear head
+        (on log-odds for classes) fitted in e' alone and, from 50 rows on, without the row's fifth of them. φ(x) is the
+        ``representation`` or else the predictions, and x itself for the baseline, whose predictions are not used.
+        ``bound.variance_form`` is then the right-hand side of eq. 5. "losses" (A.3, needs y): squared or log-loss of
+        model and baseline; give the ``representation``, on which A.3 has its ratio.
+    task : what kind of target y is, for ``terms`` that need it: "auto", "regression" or "classification"
+    self_normalised : divide by Σ ρ̂ in place of the number of rows: a constant added to f then changes nothing
+    overlap : "needed" (default) or "ignored"
+        Where no environment's rows can stand in for another's, Q̂ is NaN, with the reason in the notes. "ignored" gives
+        the published number all the same. Where some pairs overlap, the sum is over all, and notes name the others.
     n_boot : refits for the interval, and as many again for shuffles: 0, or at least 19. "auto" is 99 on small data,
         fewer on larger and none where refits are slow, which a note says.
     progress : say on the terminal how many refits are done
@@ -112,7 +140,8 @@ def dric(
     -------
     DricResult
         ``value`` Q̂ with ``log10``; ``numerator`` and ``denominator``; ``pairs[a, b]`` = q_f(labels[a], labels[b]), with
-        a last axis for classes; ``overlap`` of the environments; ``table()`` of all pairs.
+        a last axis for classes; ``overlap`` of the environments; ``table()`` of all pairs. ``spread`` of f over that of
+        b, and ``spread_alone`` = spread², the Q̂ that b would have in that size: a Q̂ near it is about size alone.
         ``interval``: where the middle 95 % of Q̂ lie when rows are drawn anew within environments and the ratio is
         refitted. How far the number moves from sample to sample, no more: it need not hold Q̂ itself, since squares of
         noisy gaps grow with noise.
@@ -120,7 +149,8 @@ def dric(
         refitted. There Q̂ is noise over noise, of any size around that of (spread of f / spread of b)²; so the
         ``pvalue`` is that of the numerator. A small one says that *inputs* differ between environments in a way that
         moves f and that the ratio does not undo. It is no test of invariance.
-        ``rows_needed(epsilon)``, ``sample_size(epsilon)``: section 3.2; ``combined(error, theta)``: error + θ Q̂.
+        ``rows_needed(epsilon)``, ``sample_size(epsilon)``: section 3.2; ``combined(error, theta)``: error + θ Q̂;
+        ``difference(other)``: how far Q̂ is from that of another model on the same rows, with a paired interval.
 
     References: "Measuring invariance in representation learning: a robust evaluation framework" (DRIC) and "A robust
     assessment for invariant representations" (CRIC).
@@ -134,34 +164,46 @@ def dric(
     for_draws = generator(seed).spawn(1)[0]
     if not isinstance(n_boot, str) or n_boot != "auto":
         n_boot = number_of_draws(n_boot, FEWEST, '"auto", ')
+    terms, overlap = one_of(terms, "terms", TERMS), one_of(overlap, "overlap", ("needed", "ignored"))
+    self_normalised = switch(self_normalised, "self_normalised")
     data = Environments.of(X, None, env, weight)
-    model, reference = _both_outputs(data, predictions, baseline)
-    ratios, sides = _ratios(data, model, reference, ratio, representation, svd, seed, pairwise)
+    reference = predictions if terms == "own_means" and baseline is None else baseline
+    outputs = both_outputs(data, predictions, reference)
+    labelled = None if terms == "predictions" else target_for(terms, data, y, outputs[0].shape[1], task)
+    stands = losses_of(outputs, *labelled) if labelled is not None and terms == "losses" else outputs
+    ratios, sides = _ratios(data, *stands, ratio, representation, svd, seed, pairwise)
+    own_means = labelled is not None and terms == "own_means"
+    sides = with_own_means(sides, *labelled, outputs[0]) if labelled is not None and own_means else sides
+    sides = [replace(side, self_normalised=self_normalised) for side in sides]
     scores = [data.grouped(fitted.at_rows, "ratio") for fitted in ratios]
     stored = GroupedRows(sides[0].rows.X, data.offsets, data.weight)  # rows of weight 0 count nothing in the sums below
+    model, reference = (values for side in sides for values in side.outputs)
     means = [
-        each for side, at in zip(sides, scores, strict=True) for each in transported_means(stored, at, side.outputs)
+        each
+        for side, at in zip(sides, scores, strict=True)
+        for each in transported_means(stored, at, side.outputs, self_normalised)
     ]
     numerator, denominator = (total_gap(each) for each in means)
     value = numerator / denominator if denominator > 0 else math.nan
-    notes = _notes(data, ratios, denominator)
+    spread = _spread(model, reference, data.weight)
+    apart = [overlap == "needed" and without_common_ground(fitted.overlap) for fitted in ratios]
+    notes = remarks(data, ratios, apart, denominator, spread, TERMS[terms])
 
-    draws = _number_of_resamples(n_boot, sides, ratio, notes)
+    draws = 0 if apart[0] else _number_of_resamples(n_boot, sides, ratio, notes)
     with one_blas_thread(), reporting(progress) as say:
         booted, shuffled = resample(sides, Sampler.of(sides[-1].rows, data.weight), draws, for_draws, say)
     if draws and not len(shuffled):
-        notes.append(
-            "The ratio was given, so it was not refitted: the interval leaves its error out, and there are no shuffles."
-        )
-    bound = None if y is None else information_bound(data, y, model, reference)
-    if bound is not None:
-        notes.extend(bound.notes)
-    interval = _middle(_quotients(booted))
+        notes.append(NOT_REFITTED)
+    value = math.nan if any(apart) else value
+    bound = None if y is None or own_means else information_bound(data, y, *outputs)
+    if labelled is not None and own_means:
+        bound = information_bound(data, data.original(labelled[1].values), model, reference)
+        notes.append(two_sides(value, bound))
+    notes.extend([] if bound is None else bound.notes)
+    quotients, by_chance = (np.empty(0) if any(apart) else _quotients(drawn) for drawn in (booted, shuffled))
+    interval = _middle(quotients)
     if value < interval[0] or value > interval[1]:
-        notes.append(
-            "Q̂ lies outside the middle of its refits: where it hardly moves, drawing rows anew adds noise to numerator "
-            "and baseline alike. Its size says little; a baseline that does move makes it steadier."
-        )
+        notes.append(OUTSIDE)
     return DricResult(
         value=value,
         log10=math.log10(value) if value > 0 else -math.inf if value == 0 else math.nan,
@@ -170,12 +212,18 @@ def dric(
         labels=data.labels,
         pairs=_without_lone_axis(means[0]),
         overlap=ratios[0].overlap,
+        terms=terms,
+        self_normalised=self_normalised,
+        spread=spread,
+        spread_alone=spread**2,
         interval=interval,
         numerator_interval=_middle(booted[:, 0]),
-        null=_quotients(shuffled),
+        numerator_draws=booted[:, 0],
+        denominator_draws=booted[:, 1],
+        null=by_chance,
         null_numerator=shuffled[:, 0],
-        pvalue=pvalue(numerator, shuffled[:, 0]) if numerator > 0 else math.nan,
-        sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0])),
+        pvalue=pvalue(numerator, shuffled[:, 0]) if numerator > 0 and not apart[0] else math.nan,
+        sigma2=_without_lone_axis(variances(stored, scores[0], model, means[0], self_normalised)),
         rows=data.rows,
         ratio=ratios[0].description,
         bound=bound,
@@ -183,23 +231,16 @@ def dric(
     )
 
 
+def _spread(model: Floats, baseline: Floats, weight: Floats | None) -> float:
+    """Standard deviation of the model's terms over that of the baseline's; of classes, the root of summed variances."""
+    share = np.full(len(model), 1.0 / len(model)) if weight is None else weight / weight.sum()
+    of_model, of_baseline = (total_variance(values, share) for values in (model, baseline))
+    return math.sqrt(of_model / of_baseline) if of_baseline > 0 else math.nan
+
+
 def _without_lone_axis(pairs: Floats) -> Floats:
     """(E, E, K), or (E, E) where there is one output."""
     return pairs[:, :, 0] if pairs.shape[2] == 1 else pairs
-
-
-def _both_outputs(data: Environments, predictions: Any, baseline: Any) -> tuple[Floats, Floats]:
-    with counted_by_environment(data):
-        model, reference = (
-            data.grouped(prediction_columns(values, len(data.X), what), what)
-            for values, what in ((predictions, "predictions"), (baseline, "baseline"))
-        )
-    if model.shape != reference.shape:
-        raise InputError(
-            f"predictions have {model.shape[1]} outputs but the baseline has {reference.shape[1]}: give the same"
-        )
-    refuse_out_of_range(float(max(np.abs(model).max(), np.abs(reference).max())), "predictions or baseline")
-    return model, reference
 
 
 def _ratios(
@@ -255,24 +296,6 @@ def _number_of_resamples(n_boot: int | str, sides: list[Side], ratio: Any, notes
             f"{spelling().call('iv.dric', 'n_boot=')} sets them."
         )
     return draws
-
-
-def _notes(data: Environments, ratios: list[DensityRatio], denominator: float) -> list[str]:
-    notes = list(data.notes)
-    if not denominator > 0:
-        notes.append("The baseline's predictions do not move between environments, so there is nothing to divide by.")
-    for fitted, where in zip(ratios, ("",) if len(ratios) == 1 else ("On the representation: ", "On X: "), strict=True):
-        mean = fitted.overlap.mean_ratio
-        off = np.maximum(mean, 1.0 / np.maximum(mean, 1e-300))
-        a, b = np.unravel_index(int(np.argmax(off)), off.shape)
-        about = list(fitted.notes)
-        if off[a, b] > FAR_FROM_ONE:
-            about.append(
-                f"Rows of {data.labels[b]} cannot stand in for those of {data.labels[a]}: the mean of the ratio is "
-                f"{mean[a, b]:.2g} and should be 1, so a gap between them says nothing about the model."
-            )
-        notes.extend(where + note for note in about)
-    return notes
 
 
 def _quotients(gaps: Floats) -> Floats:

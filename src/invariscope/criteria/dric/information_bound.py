@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from invariscope.criteria.dric.result import InformationBound
 from invariscope.errors import InputError
-from invariscope.results import InformationBound
 from invariscope.rows.arrays import Floats
 from invariscope.rows.environments import Environments
 from invariscope.rows.labels import numbers_or_labels
@@ -40,7 +40,7 @@ def information_bound(data: Environments, target: Any, model: Floats, baseline: 
     covariance_squared = float(np.sum((share * environment @ y) ** 2))
     own_mean = np.add.reduceat(weight[:, None] * y, data.offsets[:-1]) / data.rows[:, None]
     within = np.repeat(own_mean, data.sizes, axis=0)
-    of_model, of_baseline = (_variance(values - within, share) for values in (model, baseline))
+    of_model, of_baseline = (total_variance(values - within, share) for values in (model, baseline))
     return InformationBound(
         value=covariance_squared / of_baseline if of_baseline > 0 else math.nan,
         covariance_squared=covariance_squared,
@@ -54,7 +54,8 @@ def information_bound(data: Environments, target: Any, model: Floats, baseline: 
     )
 
 
-def _variance(values: Floats, share: Floats) -> float:
+def total_variance(values: Floats, share: Floats) -> float:
+    """Variance of every column of (n, K) over rows that count in these shares, added up."""
     return float(np.sum(share @ (values - share @ values) ** 2))
 
 

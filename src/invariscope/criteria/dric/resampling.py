@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from invariscope.criteria.dric.own_means import OwnMeans
 from invariscope.progress import Say
 from invariscope.ratios.estimator import Fit, GroupedRows
 from invariscope.ratios.overlap import ratios_within
@@ -16,37 +17,57 @@ from invariscope.rows.resampling import direction
 
 WRITTEN_OUT = 1e7  # rows that are drawn one by one; how often each of more is drawn is drawn at once
 EVERY = 10  # refits between two messages
+FURTHEST = -1e300  # of a log ratio: a known one may be infinite
 
 
-def transported_means(rows: GroupedRows, scores: Floats, outputs: Sequence[Floats]) -> list[Floats]:
+def transported_means(
+    rows: GroupedRows, scores: Floats, outputs: Sequence[Floats], self_normalised: bool = False
+) -> list[Floats]:
     """q(e, e') of eq. 6 for all pairs, (E, E, K), one array for each of ``outputs`` (n, K).
 
     ``scores`` (n, E) are log densities, or whatever else has log ρ_{a,b} as the difference of its columns at the rows
     of b. Column b of the result holds the rows of b weighted to look like every other environment;
     for e = e' the ratio is 1 and q is the plain mean. Every output has a product of its own: the same numbers then give
-    the same sums to the last digit, so that the baseline scores exactly 1.
+    the same sums to the last digit, so that the baseline scores exactly 1. ``self_normalised`` divides by Σ ρ̂ instead
+    of the number of rows.
     """
     count, totals = rows.environments, rows.totals
     means = [np.empty((count, count, values.shape[1])) for values in outputs]
     for b in range(count):
         part = rows.of(b)
-        ratio = ratios_within(scores[part], b)
+        ratio = relative_ratios(scores[part], b) if self_normalised else ratios_within(scores[part], b)
         if rows.weight is not None:
             ratio *= rows.weight[part][:, None]
+        total = ratio.sum(axis=0)[:, None] if self_normalised else totals[b]
         for mean, values in zip(means, outputs, strict=True):
-            mean[:, b] = ratio.T @ values[part] / totals[b]  # eq. 6
+            mean[:, b] = ratio.T @ values[part] / total  # eq. 6
     return means
 
 
-def variances(rows: GroupedRows, scores: Floats, outputs: Floats, means: Floats) -> Floats:
-    """σ²(e, e') = Var_{e'}[ f ρ̂_{e,e'} ], (E, E, K): the variance that the sample size of section 3.2 asks for."""
+def relative_ratios(scores: Floats, environment: int) -> Floats:
+    """ρ_{a,b} of :func:`ratios_within` over the largest among these rows: far from a, 0 / 0 would be left otherwise."""
+    logs = np.maximum(scores - scores[:, [environment]], FURTHEST)
+    return np.asarray(np.exp(logs - logs.max(axis=0)))
+
+
+def variances(
+    rows: GroupedRows, scores: Floats, outputs: Floats, means: Floats, self_normalised: bool = False
+) -> Floats:
+    """σ²(e, e') = Var_{e'}[ f ρ̂_{e,e'} ], (E, E, K): the variance that the sample size of section 3.2 asks for.
+
+    Of a weighted mean that is ``self_normalised`` it is that of (f − q) ρ̂ / mean ρ̂, to first order.
+    """
     out = np.empty_like(means)
     for b in range(rows.environments):
         part = rows.of(b)
-        ratio = ratios_within(scores[part], b)
+        ratio = relative_ratios(scores[part], b) if self_normalised else ratios_within(scores[part], b)
         weight = np.ones(len(ratio)) if rows.weight is None else rows.weight[part]
+        if self_normalised:
+            ratio /= weight @ ratio / weight.sum()
         for a in range(rows.environments):
             centred = ratio[:, [a]] * outputs[part] - means[a, b]
+            if self_normalised:
+                centred = ratio[:, [a]] * (outputs[part] - means[a, b])
             out[a, b] = weight @ centred**2 / max(weight.sum() - 1.0, 1.0)
     return out
 
@@ -62,18 +83,24 @@ class Side:
     """A density ratio and the outputs it reweights: the model's, the baseline's, or both where they share the ratio.
 
     ``rows`` are all stored rows, without weights; ``given`` says that the ratio came from outside and stays as it is.
+    Outputs that are conditional means of the environments' own are refitted to other rows by ``own_means``.
     """
 
     fit: Fit
     rows: GroupedRows
     outputs: tuple[Floats, ...]
     given: bool
+    own_means: tuple[OwnMeans, ...] = ()
+    self_normalised: bool = False
 
     def gaps(self, rows: GroupedRows, index: Integers) -> list[float]:
         """Total gap of each output on other rows, row i of which is stored row ``index[i]``; the ratio is refitted."""
         fit = self.fit if self.given else self.fit.again(rows)
         scores = fit.scores_at(rows) if self.given or fit.held_out is None else fit.held_out
-        means = transported_means(rows, scores, [values[index] for values in self.outputs])
+        outputs = [values[index] for values in self.outputs]
+        if self.own_means:
+            outputs = [each.again(index, rows.offsets, rows.weight) for each in self.own_means]
+        means = transported_means(rows, scores, outputs, self.self_normalised)
         return [total_gap(each) for each in means]
 
 

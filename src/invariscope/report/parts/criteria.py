@@ -11,12 +11,13 @@ import numpy as np
 from invariscope import wording
 from invariscope.auditing.algorithm_needed import index_words, without_penalty_words
 from invariscope.auditing.record import Audit
+from invariscope.criteria.dric.remarks import without_common_ground
+from invariscope.criteria.dric.result import DricResult
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.markup import Figure, escaped, section, small, table
 from invariscope.report.parts.left_out import title_of
 from invariscope.results import (
     CalibrationResult,
-    DricResult,
     EnvironmentResult,
     InfluenceResult,
     RegretResult,
@@ -91,8 +92,10 @@ def _detail(result: Any, alpha: float) -> str:
             chance = wording.pvalue(result.pvalue, len(result.null)) if bound else ""
             return _joined(bound, chance, without_penalty_words(result, alpha))
         case DricResult():
+            if not math.isfinite(result.value):
+                return "no pair can be compared" if without_common_ground(result.overlap) else ""
             log10 = f"log10 {wording.number(result.log10, 2)}" if math.isfinite(result.log10) else ""
-            return _joined(log10, shuffled(result.null))
+            return _joined(log10, size_alone(result), shuffled(result.null))
         case WorstCaseResult():
             start = wording.number(float(np.min(result.loss)), 2)
             return f"{wording.LOSS_NAMES[result.of]} at half of R, from {start} at 0"
@@ -106,6 +109,14 @@ def _detail(result: Any, alpha: float) -> str:
         case _:  # a criterion of the user's own
             pvalue = getattr(result, "pvalue", math.nan)
             return wording.pvalue(pvalue) if math.isfinite(pvalue) else ""
+
+
+def size_alone(result: DricResult, digits: int = 3) -> str:
+    """The spread of predictions beside DRIC, and what DRIC that spread gives by itself."""
+    if not math.isfinite(result.spread):
+        return ""
+    spread, alone = (wording.number(value, digits) for value in (result.spread, result.spread_alone))
+    return f"spread {spread} of the baseline's, which alone gives {alone}"
 
 
 def _joined(*texts: str) -> str:
