@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from invariscope.errors import InputError
-from invariscope.ratios.classifiers import FEW_ROWS, few_threads, refuse_without_weights
+from invariscope.ratios.classifiers import few_threads, fitted_once, refuse_without_weights
 from invariscope.ratios.estimator import Fit, GroupedRows, JointFit
 from invariscope.rows.arrays import Floats
 
@@ -90,22 +90,8 @@ class BinaryFit(JointFit):
 
 def fit_binary(classifier: Any, rows: GroupedRows) -> BinaryFit:
     """A clone of the classifier, fitted on all rows of two environments."""
-    from sklearn.base import clone
-
     refuse_without_weights(classifier, rows)
-    options = {} if rows.weight is None else {"sample_weight": rows.weight}
-    with few_threads(len(rows.X)):
-        try:
-            model = clone(classifier).fit(rows.X, rows.codes, **options)
-        except ValueError as error:
-            if np.diff(rows.offsets).min() >= FEW_ROWS:
-                raise
-            raise InputError(
-                f"{type(classifier).__name__} cannot be fitted to two environments of so few rows ({error}): use "
-                'ratio="logistic", or merge them with others'
-            ) from error
-    if "n_jobs" in model.get_params():  # threads add up a forest's votes in any order: not twice the same
-        model.set_params(n_jobs=1)
+    model = fitted_once(classifier, rows.X, rows.codes, rows.weight)
     certain = int(np.count_nonzero(_probabilities(model, rows.X).min(axis=1) < SURE))
     return BinaryFit(classifier, model, rows.totals, certain)
 
