@@ -439,8 +439,8 @@ MUTANTS = [
     Mutant(
         name="criteria_not_asked_for_are_told_to_who_chose",
         file="auditing/run.py",
-        old="if criterion.on_request] if names is None else []",
-        new="if criterion.on_request]",
+        old="if criterion.mentioned] if names is None else []",
+        new="if criterion.mentioned]",
         seen="a chosen criterion is told to take long instead of being run, and others are listed unasked",
         tests=("criteria/test_registry.py::test_a_criterion_on_request_is_left_out_until_it_is_asked_for",),
     ),
