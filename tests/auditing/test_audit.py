@@ -60,8 +60,8 @@ def audited(model: Any, data: SimpleNamespace, target: str = "gain", **options: 
 
 
 OF_NETWORKS = {"worst_case_in_inputs"}
-#: What an audit leaves out until it is asked for it: networks' worst case, and all that others compare by.
-ON_REQUEST = {name for name, criterion in CRITERIA.items() if criterion.on_request}
+#: What an audit has, or says why not, unasked.
+UNASKED = {name for name, entry in CRITERIA.items() if entry.mentioned}
 OF_PROBABILITIES = {"calibration_variance", "multi_environment_calibration"}
 ON_NUMBERS = {
     *("dric", "influence_index", "irm_penalty", "regret", "risk_variance", "transport_gap", "worst_case"),
@@ -101,7 +101,7 @@ def test_every_kind_of_regression_model(name: str, seed: int) -> None:
     build, level = REGRESSORS[name]
     X = data.X.to_numpy() if name == "network" else data.X
     found = audited(build(data), data, X=X)
-    without = ON_REQUEST | ({"worst_case"} if name == "arrays" else set())  # a head was not given
+    without = OF_NETWORKS | ({"worst_case"} if name == "arrays" else set())  # a head was not given
     without |= {"dric"} if name in ITS_OWN_BASELINE else set()
     assert set(found.results) == ON_NUMBERS - without
     assert set(found.left_out) == {*OF_PROBABILITIES, *without}
@@ -130,10 +130,8 @@ def test_classifiers_run_every_criterion(target: str, seed: int) -> None:
     for model in models:
         baseline = None if model is not None else models[0]  # without a model DRIC would be that of its own baseline
         found = audited(model, data, target, baseline=baseline)
-        assert set(found.results) == set(CRITERIA) - ON_REQUEST
-        assert set(found.left_out) == ON_REQUEST
-        assert found.left_out["worst_case_in_inputs"] == "needs a torch model"
-        assert all("it takes long" in found.left_out[name] for name in ON_REQUEST - OF_NETWORKS)
+        assert set(found.results) == UNASKED - OF_NETWORKS
+        assert found.left_out == dict.fromkeys(OF_NETWORKS, "needs a torch model")
         assert found.data.task == ("binary" if target == "state" else "multiclass")
         assert found["dric"].pairs.shape == ((3, 3) if target == "state" else (3, 3, 3))
         assert found["worst_environment_risk"].unit == "log-loss (nats)"
@@ -186,12 +184,10 @@ def test_a_representation_alone_has_no_predictions(seed: int) -> None:
     data = patients(seed)
     found = audited(iv.Split(represent=data.X.to_numpy()), data)
     assert set(found.results) == {"regret", "influence_index", "transport_gap"}
-    assert set(found.left_out) == set(CRITERIA) - set(found.results)
+    assert set(found.left_out) == UNASKED - set(found.results)
     reasons = {**found.left_out}
     assert "none was given" in reasons.pop("worst_case")
     assert "torch" in reasons.pop("worst_case_in_inputs")
-    later = {reasons.pop(name) for name in ON_REQUEST if "predictions" not in reasons.get(name, "predictions")}
-    assert all("it takes long" in reason for reason in later)
     assert all("predictions" in reason for reason in reasons.values())
 
 
@@ -235,6 +231,8 @@ def test_asking_for_what_was_left_out_gives_the_reason(seed: int) -> None:
         found["calibration_variance"]
     with pytest.raises(KeyError, match="no such criterion"):
         found["beauty"]
+    with pytest.raises(KeyError, match='mmd: it was not asked for: audit with criteria="mmd"'):
+        found["mmd"]
 
 
 def test_a_subset_of_criteria(seed: int) -> None:
@@ -287,7 +285,7 @@ def test_one_column_of_probabilities_is_that_of_the_second_class(seed: int) -> N
     data = patients(seed)
     one = audited(sigmoid, data, "state")
     both = audited(lambda X: np.column_stack([1 - sigmoid(X), sigmoid(X)]), data, "state")
-    assert set(one.results) == set(both.results) == set(CRITERIA) - ON_REQUEST
+    assert set(one.results) == set(both.results) == UNASKED - OF_NETWORKS
     for name in ("risk_variance", "calibration_variance", "irm_penalty", "dric"):
         assert one[name].value == pytest.approx(both[name].value, rel=1e-9), name
 
@@ -648,7 +646,7 @@ def test_all_criteria_do_without_draws() -> None:
 def test_progress_says_what_comes_next(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     audited(None, patients(seed), "state", progress=said.append)
-    assert len(said) >= 1 + len(set(CRITERIA) - ON_REQUEST - {"dric"})
+    assert len(said) >= 1 + len(UNASKED - OF_NETWORKS - {"dric"})
     assert all(isinstance(words, str) and len(words.split()) >= 3 for words in said)
     assert any("3 environments" in words for words in said)
     assert said[:2] == ["reading the model and the data", "fitting linear heads on 3 columns"]
@@ -817,8 +815,8 @@ def test_a_class_that_only_the_model_knows_leaves_out_what_needs_it(
     X, y, site = data.X[there], grade[there], data.site[there]
     found = iv.audit(model, X, y, site, n_boot=DRAWS)
     assert_told_without_regret(found, f'lass "{labels[2]}" of target "grade" never occurs in any row', tmp_path)
-    assert set(found.left_out) == {"regret", "transport_gap", *ON_REQUEST, *without}
-    assert set(found.results) == set(CRITERIA) - set(found.left_out)
+    assert set(found.left_out) == {"regret", "transport_gap", *OF_NETWORKS, *without}
+    assert set(found.results) == UNASKED - set(found.left_out)
     assert found.could_drop == ()
     assert (found.data.task, set(found.data.classes)) == ("multiclass", set(labels))
     split = iv.split(model)
@@ -892,7 +890,7 @@ def test_columns_too_many_for_any_head_are_said_at_once(seed: int, tmp_path: Pat
     assert found.settings.seconds < 5  # a dense fit took minutes
     assert_told_without_regret(found, "768 columns needs at least 6,926", tmp_path)
     assert found.results == {}
-    assert set(found.left_out) == set(CRITERIA)
+    assert set(found.left_out) == UNASKED
     assert "7,690 weights" in found.left_out["influence_index"]
     assert "7,690 weights" in found.left_out["transport_gap"]
 

@@ -66,7 +66,10 @@ def test_a_criterion_on_request_is_left_out_until_it_is_asked_for(seed: int) -> 
     assert "rows_there_are" not in iv.audit(*rows, n_boot=99, criteria="risk_variance").left_out  # nor told unasked
     by_name, every = (iv.audit(*rows, n_boot=99, criteria=names) for names in ("rows_there_are", "all"))
     assert set(by_name.results) == {"regret", "rows_there_are"}
-    assert set(every.results) == {*found.results, "rows_there_are"}
+    unmentioned = {name for name, entry in CRITERIA.items() if not entry.mentioned}
+    assert unmentioned >= {"mmd", "hsic", "kmaxic", "subgroup_invariance"}
+    assert set(every.results) == {*found.results, "rows_there_are", *unmentioned}
+    assert not unmentioned & {*found.results, *found.left_out}
     assert set(every.left_out) == set(found.left_out) - {"rows_there_are"}
 
 

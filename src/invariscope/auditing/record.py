@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invariscope.auditing.verdict import Verdict
+from invariscope.criteria.registry import CRITERIA
 from invariscope.files import write_atomically
 from invariscope.results import plain
 from invariscope.wording import clean
@@ -80,9 +81,9 @@ class Audit:
         """The result of one criterion."""
         if name in self.results:
             return self.results[name]
-        raise KeyError(
-            f"{name}: {self.left_out.get(name) or 'no such criterion; there are ' + ', '.join(self.results)}"
-        )
+        unasked = f'it was not asked for: audit with criteria="{name}"' if name in CRITERIA else ""
+        unknown = f"no such criterion; there are {', '.join(self.results)}"
+        raise KeyError(f"{name}: {self.left_out.get(name) or unasked or unknown}")
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a result of that criterion."""

@@ -51,8 +51,9 @@ def chosen_criteria(names: str | Sequence[str] | None) -> list[Criterion]:
 
 
 def not_asked_for(names: str | Sequence[str] | None) -> list[Criterion]:
-    """Criteria that an audit would have if it was asked for them."""
-    return [criterion for criterion in CRITERIA.values() if criterion.on_request] if names is None else []
+    """Criteria that an audit would have if it was asked for them, and should mention."""
+    unasked = [criterion for criterion in CRITERIA.values() if criterion.on_request]
+    return [criterion for criterion in unasked if criterion.mentioned] if names is None else []
 
 
 def run(

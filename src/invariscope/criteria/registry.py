@@ -27,6 +27,7 @@ class Criterion:
     call: Call
     on_request: bool = False
     draws: int | None = None
+    mentioned: bool = True
 
 
 CRITERIA: dict[str, Criterion] = {}
@@ -42,13 +43,16 @@ def criterion(
     call: Call,
     on_request: bool = False,
     draws: int | None = None,
+    mentioned: bool = True,
 ) -> Callable[[Function], Function]:
     """Register a function under its own name.
 
     ``needs`` are fields of :class:`~invariscope.criteria.material.Material`, or kinds of predictions; ``better`` is
     "lower" or "higher"; ``tells`` and ``cannot_tell`` are one sentence each, shown to the user beside the number;
     ``call`` takes the material, which has all of the needs, and the options of the audit. One that takes long is
-    computed ``on_request`` only; one that makes dear ``draws`` says how many are enough, whatever the audit makes.
+    computed ``on_request`` only, and named among what was left out unless it is not to be ``mentioned`` (as what
+    answers another question than the audit's); one that makes dear ``draws`` says how many are enough, whatever the
+    audit makes.
     """
     unknown = set(needs) - NEEDS
     if unknown or better not in ("lower", "higher"):
@@ -61,7 +65,7 @@ def criterion(
                 f'there is a criterion "{name}" in {CRITERIA[name].function.__module__}: call it otherwise'
             )
         CRITERIA[name] = Criterion(
-            name, title, function, frozenset(needs), better, tells, cannot_tell, call, on_request, draws
+            name, title, function, frozenset(needs), better, tells, cannot_tell, call, on_request, draws, mentioned
         )
         return function
 

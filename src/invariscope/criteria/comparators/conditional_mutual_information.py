@@ -51,6 +51,7 @@ def _from_material(material: Material, options: AuditOptions) -> ConditionalInfo
     "that these do not see.",
     call=_from_material,
     on_request=True,
+    mentioned=False,
 )
 def conditional_mutual_information(
     predictions: Any,

@@ -39,6 +39,7 @@ def _from_material(material: Material, options: AuditOptions) -> ComparatorResul
     "large, too.",
     call=_from_material,
     on_request=True,
+    mentioned=False,
 )
 def cramer_wold(
     Z: Any,

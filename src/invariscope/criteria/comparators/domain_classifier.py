@@ -29,6 +29,7 @@ def _from_material(material: Material, options: AuditOptions) -> DomainClassifie
     "to see.",
     call=_from_material,
     on_request=True,
+    mentioned=False,
 )
 def domain_classifier(
     Z: Any,

@@ -32,6 +32,7 @@ def _from_material(material: Material, options: AuditOptions) -> ComparatorResul
     cannot_tell="Whether the relation of target and representation depends on it, or only what rows there are.",
     call=_from_material,
     on_request=True,
+    mentioned=False,
 )
 def hsic(
     Z: Any,

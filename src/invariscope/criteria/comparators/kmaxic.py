@@ -25,6 +25,7 @@ def _from_material(material: Material, options: AuditOptions) -> ComparatorResul
     "above 0 for few rows even where nothing differs.",
     call=_from_material,
     on_request=True,
+    mentioned=False,
 )
 def kmaxic(
     Z: Any,

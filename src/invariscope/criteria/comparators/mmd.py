@@ -34,6 +34,7 @@ def _from_material(material: Material, options: AuditOptions) -> ComparatorResul
     "laws differ.",
     call=_from_material,
     on_request=True,
+    mentioned=False,
 )
 def mmd(
     Z: Any,

@@ -32,6 +32,7 @@ def _from_material(material: Material, options: AuditOptions) -> ComparatorResul
     "above 0 even where nothing differs, since pieces are small.",
     call=_from_material,
     on_request=True,
+    mentioned=False,
     draws=199,
 )
 def subgroup_invariance(
