@@ -286,7 +286,7 @@ MUTANTS = [
     Mutant(
         name="pairs_in_units_of_spread",
         file="ratios/catalogue.py",
-        old='estimator in (*KERNELS, "gaussian")',
+        old='isinstance(estimator, str) and estimator in (*KERNELS, "gaussian")',
         new="True",
         seen="a user's classifier is not fitted as it is",
         tests=("ratios/test_pairs.py::test_a_classifier_sees_the_columns_as_they_are",),
@@ -313,7 +313,7 @@ MUTANTS = [
         old="(a, b): fit.again(rows.pair(a, b))",
         new="(a, b): fit",
         seen="bootstrap and shuffles of a pairwise ratio do not refit it",
-        tests=("ratios/test_pairs.py::test_bootstrap_and_shuffles_refit_the_pairs",),
+        tests=("ratios/test_pairs.py::test_again_fits_the_pairs_of_other_rows",),
     ),
     Mutant(
         name="reach_of_pairs_by_the_wrong_direction",

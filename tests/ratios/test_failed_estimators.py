@@ -67,7 +67,10 @@ def test_the_transport_gap_leaves_out_pairs_on_which_the_estimator_failed() -> N
     y = np.tanh(X[:, 0]) + np.random.default_rng(1).normal(size=600)
     result = iv.transport_gap(X, y, site, ratio="gaussian", n_boot=0)
     note = next(note for note in result.notes if note.startswith("No gap where the estimator of the density ratio"))
-    assert np.isnan(result.pairs).any()
+    options = {"rng": np.random.default_rng(0), "refuse_failed": False}
+    wrong = ratio_for(iv.Environments(X, None, site), "gaussian", **options).failed
+    assert wrong.any()
+    assert np.isnan(result.pairs[wrong]).all()
     assert "under the relation of" in note
     assert "Another ratio= or fewer columns may settle it" in note
     assert np.isfinite(iv.transport_gap(X, y, site, n_boot=0).pairs).all()

@@ -157,6 +157,19 @@ def test_bootstrap_and_shuffles_refit_the_pairs(seed: int) -> None:
     assert len(np.unique(result.null_numerator)) == 19
 
 
+@pytest.mark.parametrize("ratio", ["logistic", GaussianNB()], ids=["logistic", "naive Bayes"])
+def test_again_fits_the_pairs_of_other_rows(ratio: object, seed: int) -> None:
+    X, site = three(seed, n=60)
+    order = np.argsort(site, kind="stable")
+    offsets = np.array([0, 60, 150, 270])
+    kept = np.random.default_rng(seed).random(270) < 0.5
+    some = GroupedRows(X[order], offsets).take(kept)
+    again = iv.density_ratio(X, site, ratio=ratio, pairwise=True)._fit.again(some)
+    fresh = iv.density_ratio(some.X, np.array(["Bern", "Oslo", "Rome"])[some.codes], ratio=ratio, pairwise=True)
+    for a, b in itertools.permutations(range(3), 2):
+        np.testing.assert_allclose(again.log_ratio(X, a, b), fresh._fit.log_ratio(X, a, b), atol=1e-9)
+
+
 @pytest.mark.parametrize("estimator", ["logistic", "gaussian", pytest.param("mlp", marks=pytest.mark.slow), *KERNELS])
 def test_known_normal_laws(estimator: str, seed: int) -> None:
     """Means 0, 0.4, 0.8, spread 1, one column: log ρ_{a,b} = (m_a − m_b) x − (m_a² − m_b²) / 2."""
