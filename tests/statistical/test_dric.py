@@ -126,4 +126,4 @@ def test_paired_intervals_of_two_models_cover_their_difference(seed: int) -> Non
 
 @pytest.mark.calibration
 def test_paired_intervals_of_two_models_cover_their_difference_in_many_samples(seed: int) -> None:
-    assert abs(coverage(300, 500, seed, 99) - 0.945) <= band(0.945, 300)
+    assert abs(coverage(150, 300, seed, 99) - 0.945) <= band(0.945, 150)

@@ -242,6 +242,10 @@ def test_classes_count_as_columns_of_zeros_and_ones(seed: int) -> None:
     assert one.value == pytest.approx(number.value, rel=1e-12)
     assert one.value == pytest.approx(two.bound.value, rel=1e-12)
     assert two.bound.covariance_squared == pytest.approx(one.covariance_squared, rel=1e-12)  # the second class alone
+    grade, share = np.digitize(rows.y, [-0.5, 0.5]), np.column_stack([p / 2, p / 2, 1 - p])
+    three = dric(share, rows.X, rows.code, baseline=share**2, y=grade).bound
+    each = [np.cov(grade == k, rows.code, bias=True)[0, 1] ** 2 for k in range(3)]
+    assert three.covariance_squared == pytest.approx(sum(each), rel=1e-9)
 
 
 @pytest.mark.parametrize(("noise", "holds"), [(1.0, True), (0.1, False)])

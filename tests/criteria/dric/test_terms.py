@@ -12,8 +12,10 @@ import pytest
 
 from invariscope.criteria.dric.dric import dric as with_resamples
 from invariscope.criteria.dric.own_means import FOLDS
+from invariscope.criteria.dric.resampling import Sampler
 from invariscope.errors import InputError
 from invariscope.ratios.density_ratio import density_ratio
+from invariscope.ratios.estimator import GroupedRows
 from invariscope.rows.resampling import folds_by_content
 from tests.reference import dric as reference
 
@@ -108,8 +110,23 @@ def test_whole_weights_are_rows_of_own_means(seed: int) -> None:
     assert one.value == pytest.approx(other.value, rel=1e-5)
 
 
-def test_draws_refit_own_means(seed: int) -> None:
-    """Were they kept, numerators of dealt rows would be those of relations that differ."""
+def test_draws_equal_heads_fitted_to_rows_written_out(seed: int) -> None:
+    """With a ratio of 1 everywhere and fewer than 50 rows, so that heads see all rows of a draw."""
+    rows = shifted(seed, n=15)
+    order = np.argsort(rows.env, kind="stable")
+    x, y, env = rows.X[order, 0], rows.y[order], rows.env[order]
+    given: dict[str, Any] = {"y": y, "terms": "own_means", "ratio": lambda z: np.zeros((len(z), 3)), "n_boot": 19}
+    found = with_resamples(x, x[:, None], env, baseline=None, **given)
+    sampler = Sampler.of(GroupedRows(x[:, None], np.searchsorted(env, ["u", "v", "w", "x"])), None)
+    for_bootstrap, _ = np.random.default_rng(0).spawn(1)[0].spawn(2)
+    for draw in found.numerator_draws[:5]:
+        again = np.repeat(np.arange(len(x)), sampler.bootstrap(for_bootstrap).astype(int))
+        values = reference.own_means(x[again].tolist(), y[again].tolist(), env[again].tolist())
+        means = reference.transported_means(values, np.zeros((len(x), 3)).tolist(), list(env[again]), ["u", "v", "w"])
+        assert draw == pytest.approx(reference.total_gap(means), rel=1e-6)
+
+
+def test_own_means_of_dealt_rows_do_not_differ(seed: int) -> None:
     rows = shifted(seed, n=150)
     found = with_resamples(rows.f, rows.X, rows.env, baseline=None, y=rows.y, terms="own_means", n_boot=19)
     assert found.pvalue == 1 / 20

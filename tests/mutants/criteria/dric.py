@@ -114,8 +114,8 @@ MUTANTS = [
         file="criteria/dric/resampling.py",
         old="if self.own_means:",
         new="if False:",
-        seen="dealt rows keep the heads of the environments they came from",
-        tests=("criteria/dric/test_terms.py::test_draws_refit_own_means",),
+        seen="drawn rows keep the heads of all rows, and intervals leave their noise out",
+        tests=("criteria/dric/test_terms.py::test_draws_equal_heads_fitted_to_rows_written_out",),
     ),
     Mutant(
         name="dric_losses_of_the_baseline_twice",
