@@ -627,8 +627,8 @@ MUTANTS = [
     Mutant(
         name="network_of_an_estimator_forgotten",
         file="auditing/material.py",
-        old='hasattr(split_model.model, "network_")',
-        new='hasattr(split_model.model, "module_")',
+        old="if split_model.input_space is not None:",
+        new="if split_model.network is not None:",
         seen="a network that was trained here is told to be a torch model",
         tests=("auditing/test_material.py::test_a_network_out_of_reach_is_not_called_missing",),
     ),
