@@ -132,8 +132,7 @@ def test_provenance_says_who_makes_fewer_draws(audit: iv.Audit) -> None:
     settings = dataclasses.replace(audit.settings, n_boot=999)
     many = dataclasses.replace(audit, settings=settings)
     assert dict(provenance(many))["bootstrap and null draws"] == (
-        "999 (DRIC as published: at most 99; Calibration in all environments: at most 199; "
-        "Worst-case loss: at most 199)"
+        "999 (DRIC as published: at most 99; Worst-case loss: at most 199)"
     )
     assert dict(provenance(without(many, "dric", "worst_case")))["bootstrap and null draws"] == "999"
     assert dict(provenance(audit))["bootstrap and null draws"] == "99"
