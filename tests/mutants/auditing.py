@@ -624,4 +624,12 @@ MUTANTS = [
         seen="a torch network by its predictions is told to be a torch model",
         tests=("auditing/test_material.py::test_a_network_out_of_reach_is_not_called_missing",),
     ),
+    Mutant(
+        name="network_of_an_estimator_forgotten",
+        file="auditing/material.py",
+        old="if split_model.input_space is not None:",
+        new="if split_model.network is not None:",
+        seen="a network that was trained here is told to be a torch model",
+        tests=("auditing/test_material.py::test_a_network_out_of_reach_is_not_called_missing",),
+    ),
 ]

@@ -39,7 +39,6 @@ def _from_material(material: Material, options: AuditOptions) -> CalibrationResu
     "explains it.",
     cannot_tell="Whether predictions are any good (stating every environment's overall share is calibrated).",
     call=_from_material,
-    draws=199,
 )
 def multi_environment_calibration(
     predictions: Any,
@@ -48,7 +47,7 @@ def multi_environment_calibration(
     *,
     width: float = WIDTH,
     task: str = "auto",
-    n_boot: int = 199,
+    n_boot: int = 999,
     seed: int = 0,
     weight: Any = None,
 ) -> CalibrationResult:
@@ -96,7 +95,7 @@ def multi_environment_calibration(
     >>> round(result.per_environment["a"].value, 4), round(result.per_environment["b"].value, 4)
     (0.0, 0.2249)
     >>> round(result.value, 4), result.worst, result.pvalue
-    (0.1124, 'b', 0.005)
+    (0.1124, 'b', 0.001)
     """
     width, draws = real_number(width, "width", NARROWEST), number_of_draws(n_boot)
     rng = generator(seed)
