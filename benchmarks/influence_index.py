@@ -51,12 +51,28 @@ def timings() -> list[tuple[str, float, float]]:
         ours = best_of(lambda: iv.influence_index(data, head=head, n_boot=SHUFFLES))
         grouped = best_of(lambda: iv.influence_index(Z, y, env, head=head, n_boot=SHUFFLES))
         dealt = best_of(lambda: iv.influence_index(data, head=head, n_boot=SHUFFLES, exact=True), repeats=2)
+        penalised = {
+            name: best_of(
+                lambda name=name: iv.influence_index(
+                    data, head=head, penalty=name, penalty_weight=10.0, n_boot=SHUFFLES
+                )
+            )
+            for name in ("vrex", "irm")
+        }
         slow = best_of(loop, repeats=2) * SHUFFLES / LOOPED
     return [
         ("forming the Hessian once", once, 1.0),
         (f"influence index, {SHUFFLES:,} shuffles drawn", ours, ours / once),
         ("the same, with grouping and checking the rows", grouped, grouped / once),
         ("the same, rows really dealt (exact=True)", dealt, dealt / once),
+        *(
+            (
+                f"under a penalty ({name}), with and without it in H: {taken / ours:.1f} x that without one",
+                taken,
+                taken / once,
+            )
+            for name, taken in penalised.items()
+        ),
         (
             f"a loop over deals: passes for gradients, products with H⁻¹ ({LOOPED} of {SHUFFLES:,} timed)",
             slow,

@@ -241,7 +241,8 @@ def v_of(draw: tuple[Array, Array, Array], W: Array, penalty: str | None, weight
     head = nn.Linear(10, 5, bias=False).double()
     with torch.no_grad():
         head.weight.copy_(torch.tensor(W.T))
-    return iv.influence_index(*draw, head=head, penalty=penalty, penalty_weight=weight, n_boot=19)
+    options = {"penalty": penalty, "penalty_weight": weight, "n_boot": 19}
+    return iv.influence_index(*draw, head=head, shuffles="recomputed", **options)
 
 
 def other_readings(draw: tuple[Array, Array, Array]) -> list[tuple[str, float]]:

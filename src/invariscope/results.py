@@ -94,9 +94,9 @@ class InfluenceResult(Result):
     ``influences`` (E, P) holds one vector per environment of ``labels``, in the order of ``parameters``; ``direction``
     is the unit vector along which they differ most. ``eigenvalues`` are those of the Hessian, the largest first (of the
     leading ones only, where it is too large to hold), ``rank`` how many count; ``damping`` was added to them, for the
-    reason in ``damping_reason``. ``solver`` says how: "dense" or "autograd", "kronecker", "cg". ``shares`` are what the
-    environments count in the Hessian, and ``shuffles`` whether it was "fixed_hessian" for deals or "recomputed". Under
-    a penalty ``value`` has it in the Hessian, and ``without_penalty`` is the same V without it.
+    reason in ``damping_reason``. ``solver`` says how: "dense" or "autograd", "kronecker", "cg". ``shares`` (E,) are
+    what the environments count in the Hessian, ``shuffles`` says whether deals have that one ("fixed_hessian") or each
+    its own ("recomputed"). Under a penalty ``value`` has it in the Hessian; ``without_penalty`` is V without it.
     """
 
     null: NDArray[np.float64] = field(repr=False)
@@ -114,7 +114,7 @@ class InfluenceResult(Result):
     penalty: str | None = None
     penalty_weight: float = 0.0
     without_penalty: IndexWithoutPenalty | None = None
-    shares: Mapping[Label, float] = field(default_factory=dict, repr=False)
+    shares: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False)
     shuffles: str = "fixed_hessian"
 
     def loadings(self, count: int | None = None) -> dict[str, float]:

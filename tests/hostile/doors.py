@@ -164,7 +164,15 @@ DOORS: dict[str, Door] = {
     "influence_index": Door(
         iv.influence_index,
         {**REPRESENTED, "n_boot": 0},
-        {**Z_KINDS, **DRAWN, "task": "task", "damping": "damping", "head": "head"},
+        {
+            **Z_KINDS,
+            **DRAWN,
+            "task": "task",
+            "damping": "damping",
+            "head": "head",
+            "hessian": "hessian",
+            "shuffles": "shuffles",
+        },
     ),
     "transport_gap": Door(
         iv.transport_gap,

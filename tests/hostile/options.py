@@ -42,6 +42,15 @@ FORMS = {
         "random_state|seed", ("99", 2.5, np.nan, [99], 1j, -1, {}), (np.int64(7), None, 2**32 - 1)
     ),
     "share": settings("alpha|margin", (*NO_NUMBER, 0, 0.0, -0.0, -0.1, 1e400, HUGE), (0.5, np.float32(0.5), 5e-324)),
+    "hessian": settings(
+        "hessian",
+        (
+            *(v for v in NO_NAME if v != {}),
+            *({}, {"x": 1}, {0: np.nan}, {"a": "b"}, {None: None}, "worst"),
+        ),
+        ("domains", "rows"),
+    ),
+    "shuffles": settings("shuffles", (*NO_NAME, None), ("fixed_hessian", "recomputed")),
     "alpha": settings("alpha", (1, 1.0, 2, 1.5), ()),
     "task": settings("task", tuple(v for v in NO_NAME if v != ""), ("auto", "regression")),
     "ratio": settings(

@@ -301,12 +301,15 @@ ENTRIES: dict[str, Entry] = {
     ),
     "influence_index": Entry(
         call=_influence_index,
-        exact=("value", "influences", "direction", "eigenvalues", "damping", "rank"),
+        exact=("value", "influences", "direction", "eigenvalues", "damping", "rank", "shares"),
         simulated=("pvalue",),
         draws=("null",),
-        words=("parameters", "loss", "solver", "damping_reason", "penalty", "penalty_weight"),
+        words=(
+            *("parameters", "loss", "solver", "damping_reason"),
+            *("penalty", "penalty_weight", "without_penalty", "shuffles"),
+        ),
         labelled=("labels",),
-        axes={"influences": (0,)},
+        axes={"influences": (0,), "shares": (0,)},
         seeded=True,
         # V is the logarithm of a square, and the curvature of a least-squares head does not depend on the target
         affine=(("y in other units", "regression", _mapped_target, {"value": np.inf, "influences": 1}),),

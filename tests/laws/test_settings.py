@@ -25,7 +25,7 @@ DRAWS = {"n_boot", "seed"}
 #: Words, truth values, rows and models.
 NO_NUMBERS = {
     *("task", "loss", "weight", "form", "head", "penalty", "exact", "solver", "baseline", "ratio", "representation"),
-    *("y", "progress", "predictions", "relative", "classes"),
+    *("y", "progress", "predictions", "relative", "classes", "intercept", "shuffles"),
     *("method", "classifier", "trained_on"),
     *("on", "over", "unbiased", "scale", "env_kernel", "reference"),
 }
@@ -43,6 +43,11 @@ NUMBERS: dict[tuple[str, str], tuple[Callable[[Any], Any], ...]] = {
         lambda v: iv.influence_index(Z, Y, ENV, damping=v, n_boot=9, solver="kronecker"),
         lambda v: iv.influence_index(Z, Y, ENV, head=NETWORK, damping=v, n_boot=3),
         lambda v: iv.influence_index(Z, Y, ENV, head=NETWORK, damping=v, n_boot=0, solver="cg"),
+    ),
+    ("influence_index", "hessian"): (
+        lambda v: iv.influence_index(Z, Y, ENV, hessian=v, n_boot=9),
+        lambda v: iv.influence_index(Z, HITS, ENV, hessian=dict.fromkeys(np.unique(ENV).tolist(), v), n_boot=9),
+        lambda v: iv.influence_index(Z, Y, ENV, hessian={np.unique(ENV).tolist()[0]: v}, n_boot=9),
     ),
     ("influence_index", "penalty_weight"): (
         lambda v: iv.influence_index(Z, Y, ENV, penalty="vrex", penalty_weight=v, n_boot=9),

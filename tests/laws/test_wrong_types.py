@@ -27,6 +27,7 @@ def first(rows: Any) -> Any:
 SWITCHES: dict[str, Callable[[Any], Any]] = {
     "relative": lambda value: iv.worst_case(HEAD, X, Y, ENV, n_boot=0, radii=[0.1], relative=value),
     "exact": lambda value: iv.influence_index(X, Y, ENV, n_boot=0, exact=value),
+    "intercept": lambda value: iv.influence_index(X, Y, ENV, n_boot=0, intercept=value),
     "probabilistic": lambda value: iv.Split(predict=first, probabilistic=value),
     "standardise": lambda value: iv.InvariantRegressor(steps=2, standardise=value).fit(X, Y, env=ENV),
 }

@@ -122,8 +122,8 @@ MUTANTS = [
     Mutant(
         name="penalty_not_in_units_of_the_target",
         file="models/trained_with.py",
-        old="weight = float(objective.weight) / scale**2 if penalty else 0.0",
-        new="weight = float(objective.weight) / scale if penalty else 0.0",
+        old="weight = float(objective.weight) / scale**2",
+        new="weight = float(objective.weight) / scale",
         seen="influences under another penalty than that of training",
         tests=("models/test_trained_with.py",),
     ),
@@ -133,6 +133,22 @@ MUTANTS = [
         old='"irm" if form == "square" else "irm_split"',
         new='"irm" if form != "square" else "irm_split"',
         seen="influences under the other form of IRM's penalty",
+        tests=("models/test_trained_with.py",),
+    ),
+    Mutant(
+        name="mixed_rows_bend_as_rows_do",
+        file="models/trained_with.py",
+        old='bends = getattr(objective, "weight", 0.0) > 0 or name in ("mixup", "lisa")',
+        new='bends = getattr(objective, "weight", 0.0) > 0',
+        seen="nobody is told that the Hessian of a Mixup model is that of ERM",
+        tests=("models/test_trained_with.py",),
+    ),
+    Mutant(
+        name="group_dro_counts_all_the_same",
+        file="models/trained_with.py",
+        old='return TrainedWith(name, hessian="worst")',
+        new="return TrainedWith(name)",
+        seen="the Hessian of a GroupDRO model is that of ERM",
         tests=("models/test_trained_with.py",),
     ),
     Mutant(

@@ -23,6 +23,7 @@ RISK = 1 / (1 + np.exp(-Z[:, 0]))
 BASE = 0.5 * Y
 TWO = np.column_stack([Y, Z[:, 1] + 0.1 * Y])
 WEIGHT = np.full(80, 1.5)
+SHARES = {"a": 1.0, "b": 1.0}
 EARLY = np.arange(80) % 40 < 20
 
 
@@ -151,6 +152,22 @@ CASES = [
     Case("in other units", lambda: iv.risk_variance(1e170 * BASE, Y, ENV), lambda: iv.risk_variance(BASE, Y, ENV)),
     # --- influence index ---
     Case("use auto,", lambda: index(solver="lu"), lambda: index(solver="auto")),
+    Case('use "domains", "rows" or "worst"', lambda: index(hessian="pooled"), lambda: index(hessian="rows")),
+    Case("give one for each environment", lambda: index(hessian={"a": 1.0}), lambda: index(hessian=SHARES)),
+    Case("give numbers of at least 0", lambda: index(hessian={**SHARES, "a": -1.0}), lambda: index(hessian=SHARES)),
+    Case("give one of them more", lambda: index(hessian=dict.fromkeys(SHARES, 0)), lambda: index(hessian=SHARES)),
+    Case("give it as head", lambda: index(hessian="worst"), lambda: index(hessian="worst", head=LINEAR.head)),
+    Case(
+        "leave shuffles out",
+        lambda: index(solver="kronecker", shuffles="recomputed"),
+        lambda: index(solver="kronecker"),
+    ),
+    Case(
+        "leave intercept out",
+        lambda: index(head=iv.LinearHead(np.ones(3), 1.0), intercept=False),
+        lambda: index(head=iv.LinearHead(np.ones(3), 1.0)),
+    ),
+    Case("leave intercept out", lambda: index(head=module(), intercept=False, n_boot=0), lambda: index(head=module())),
     Case('or use "dense" or "kronecker"', lambda: index(solver="cg"), lambda: index(solver="dense")),
     Case("project the representation to fewer columns", wide, lambda: wide(solver="dense")),
     Case(

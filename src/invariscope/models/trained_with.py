@@ -11,16 +11,25 @@ from invariscope.rows.settings import shown
 ERM = "erm"
 
 
-class TrainedWith(NamedTuple):
-    """The name of an objective; ``penalty`` and ``weight`` as :func:`~invariscope.influence_index` takes them.
+#: the Hessian in the head is that of the mean risk: penalties on features alone, which the head does not move
+OF_RISKS = (ERM, "ib_erm", "mmd", "coral", "dann", "cdann", "g2dm", "wasserstein_matching")
+IRM = ("irm", "ib_irm")
+REMARK = "The model was trained with {}, whose curvature in the head is not known in closed form: the Hessian is ERM's."
 
-    ``penalty`` is ``None`` where the objective has none whose curvature in the head is known in closed form.
+
+class TrainedWith(NamedTuple):
+    """The name of an objective; ``penalty``, ``weight`` and ``hessian`` (what environments count in the risk) as
+    :func:`~invariscope.influence_index` takes them.
+
+    ``penalty`` is ``None`` where the objective has none that bends in the head. Where it has one whose Hessian is not
+    known in closed form (rows that are mixed, as by Mixup and LISA, are drawn anew in every step), ``remark`` says so.
     """
 
     name: str = ERM
     penalty: str | None = None
     weight: float = 0.0
     hessian: str = "domains"
+    remark: str = ""
 
 
 def trained_with(objective: Any, scale: float = 1.0) -> TrainedWith:
@@ -30,10 +39,17 @@ def trained_with(objective: Any, scale: float = 1.0) -> TrainedWith:
     target's own units the penalty weighs as much as ``weight / scale²``.
     """
     name = str(objective.name)
-    form = getattr(objective, "form", "square")
-    penalty = {"irm": "irm" if form == "square" else "irm_split", "vrex": "vrex"}.get(name)
-    weight = float(objective.weight) / scale**2 if penalty else 0.0
-    return TrainedWith(name, penalty if weight > 0 else None, weight)
+    if name == "vrex" or name in IRM:
+        form = getattr(objective, "form", "square")
+        penalty = "vrex" if name == "vrex" else "irm" if form == "square" else "irm_split"
+        weight = float(objective.weight) / scale**2
+        return TrainedWith(name, penalty if weight > 0 else None, weight)
+    if name == "group_dro":
+        return TrainedWith(name, hessian="worst")
+    if name in OF_RISKS:
+        return TrainedWith(name, hessian="rows" if getattr(objective, "per", "") == "row" else "domains")
+    bends = getattr(objective, "weight", 0.0) > 0 or name in ("mixup", "lisa")
+    return TrainedWith(name, remark=REMARK.format(name) if bends else "")
 
 
 def trained_with_of(said: Any, name: str) -> TrainedWith:

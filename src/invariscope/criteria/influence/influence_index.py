@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from invariscope.criteria.influence.penalties import Penalised, penalty_of
 from invariscope.criteria.influence.row_derivatives import LinearRows
-from invariscope.criteria.influence.shares import DOMAINS, rows_that_count, settled, shares_of
+from invariscope.criteria.influence.shares import DOMAINS, WORST, rows_that_count, settled, shares_of
 from invariscope.criteria.influence.solution import (
     FIXED,
     LARGEST_DENSE,
@@ -67,18 +68,21 @@ def _from_material(material: Material, options: AuditOptions) -> InfluenceResult
             f"{largest:,}, and an audit goes up to {MOST_WEIGHTS:,}. {FEWER_COLUMNS} Called by itself, "
             f"{spelling().call('iv.influence_index', 'Z, y, env, head=...')} takes its time."
         )
+    trained = material.trained_with
+    fitted = isinstance(head, Missing)
     wide = rows.blocks.width * loss_of(material.target).n_scores > MOST_WEIGHTS
-    return influence_index(
+    result = influence_index(
         rows,
-        head=None if isinstance(head, Missing) else head,
-        solver="kronecker" if wide and material.trained_with.penalty is None else "auto",
+        head=None if fitted else head,
+        solver="kronecker" if wide and trained.penalty is None else "auto",
         task=material.task,
-        penalty=material.trained_with.penalty,
-        penalty_weight=material.trained_with.weight,
-        hessian=material.trained_with.hessian,
+        penalty=trained.penalty,
+        penalty_weight=trained.weight,
+        hessian=DOMAINS if fitted and trained.hessian == WORST else trained.hessian,
         n_boot=options.n_boot,
         seed=options.seed,
     )
+    return replace(result, notes=(*result.notes, trained.remark)) if trained.remark else result
 
 
 @criterion(
@@ -114,13 +118,17 @@ def influence_index(
 
     γ is the linear head (weights and intercept) on the columns of ``Z`` as they are (columns further than 30 spreads
     from zero, such as years, are moved there first, or V would only see the intercept), ℓ_e the mean loss in
-    environment e, H the Hessian of the training objective: of the pooled mean loss or, with a penalty, of
-    (1/m) Σ_e ℓ_e + penalty_weight · R. Cov_e divides by the number of environments.
+    environment e, H the Hessian of the training objective (1/m) Σ_e ℓ_e + penalty_weight · R (eq. 3), domains counting
+    the same with a penalty and without. Cov_e divides by the number of environments.
 
-    The shuffle baseline pools the rows, deals them into environments of the same sizes and computes V again (with the
-    penalty of the new environments): ``null`` holds all of these values, and the p-value is their share at least
-    as large as V. Mean gradients of random environments are normal to very good accuracy, so by default they are drawn
-    as N(ḡ, (1/n_e − 1/n) S); ``exact=True`` really deals the rows and computes everything anew.
+    Under a penalty ``without_penalty`` has V, shuffles and p-value through the Hessian of the risks alone. The two may
+    say opposite things along the weight: the penalty makes H steep just where environments differ, so V falls while
+    the gradients may not come together at all.
+
+    The shuffle baseline pools the rows, deals them into environments of the same sizes and computes V again: ``null``
+    holds all of these values, and the p-value is their share at least as large as V. Mean gradients of random
+    environments are normal to very good accuracy, so by default they are drawn as N(ḡ, (1/n_e − 1/n) S); ``exact=True``
+    really deals the rows. H stays that of the environments as they are (see ``shuffles``).
 
     Parameters
     ----------
@@ -141,6 +149,15 @@ def influence_index(
         (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
         "cg", conjugate gradients for a whole network (each shuffle costs a solve, so at most 19 are dealt unless
         ``exact=True``)
+    intercept : ``False`` for linear heads without one, as in the paper's examples
+    hessian : what environments count in the risk, in H and in the head that is fitted here: "domains", all the same;
+        "rows", as many as rows; a share for each label, as of GroupDRO's last step; or "worst", the shares with which
+        the gradients of the given head cancel, as they do where the largest risk is smallest
+    shuffles : "fixed_hessian", or "recomputed": every deal has a Hessian of its own, with the penalty of its own
+        environments, as in the paper. That has no power against a head that was fitted under a heavy penalty: for dealt
+        environments it is no minimum, curvature vanishes, and shuffled values grow. With the fixed one, V of a deal is
+        V + (what it is without the penalty − what that of the model is): the spread is that of deals, and what the
+        penalty makes of it stays as it is.
 
     What it cannot tell: how much loss the disagreement costs (see :func:`~invariscope.regret`); V is on a logarithmic
     scale in the units of the head's parameters, so V of two models cannot be compared, only V with its shuffles.

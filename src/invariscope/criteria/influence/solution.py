@@ -139,7 +139,7 @@ def result_of(
         without_penalty=None
         if plain is None
         else IndexWithoutPenalty(plain.value, plain.null, pvalue(plain.value, plain.null), plain.damping),
-        shares=dict(zip(data.labels, trained.shares.tolist(), strict=True)),
+        shares=trained.shares,
         shuffles=trained.shuffles,
         notes=tuple(notes),
     )

@@ -92,7 +92,7 @@ def plain_head(head: Any, solver: str, intercept: bool) -> tuple[Any, bool]:
     intercept."""
     if isinstance(head, LinearHead):
         head.refuse_extreme()
-        return head, _has_intercept(head.bias.any(), intercept)
+        return head, _has_intercept(bool(head.bias.any()), intercept)
     if head is None:
         return head, intercept
     kinds = [(kind.__module__.split(".")[0], kind.__name__) for kind in type(head).__mro__]
@@ -100,7 +100,7 @@ def plain_head(head: Any, solver: str, intercept: bool) -> tuple[Any, bool]:
         raise InputError(f"head is a {type(head).__name__}: give a LinearHead, or a torch module that maps Z to scores")
     plain = None if solver in ("autograd", "cg") else of_torch_layer(head)
     if plain is not None:
-        return plain, head.bias is not None and _has_intercept(plain.bias.any(), intercept)
+        return plain, head.bias is not None and _has_intercept(bool(plain.bias.any()), intercept)
     if not intercept:
         raise InputError(
             f"intercept=False is for linear heads, and a {type(head).__name__} has the parameters it has: leave "

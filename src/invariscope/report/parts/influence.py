@@ -63,7 +63,7 @@ def _plain(result: InfluenceResult, alpha: float) -> str:
     value, _ = index_words(result, alpha)
     return (
         f"The index is {value} with the penalty in the head's curvature, {told}: the first says how far environments "
-        "could still move a head that the penalty holds, the second how far apart they pull. Both have the same p-value."
+        "could still move a head that the penalty holds, the second how far apart they pull. Their p-value is the same."
     )
 
 
