@@ -214,14 +214,14 @@ def correlation(models: Sequence[Model], name: str) -> float:
     return float(pearsonr([m.values[name] for m in models], [m.ood for m in models]).statistic)
 
 
-def print_figure3(objective: str, size: Size, seeds: int, chart: str | None) -> None:
+def print_figure3(objective: str, settings: Sequence[str], size: Size, seeds: int, chart: str | None) -> None:
     made = f"{size.rows:,} rows, {size.hidden} hidden units, {size.models} models per λ"
     print(f"\n**Figures 3 and 6: {objective}, {made}**\n")
     names = [f"{name}: {which}" for name in CRITERIA for which in ("kept", "kept, λ > 0", "all")]
     line("domains", "seed", "models kept", *names, "paper's V", "time")
     line(*["---"] * (len(names) + 5))
     everything = []
-    for setting in SETTINGS:
+    for setting in settings:
         for seed in range(seeds):
             start = time.perf_counter()
             models = figure3(setting, objective, size, seed)
@@ -232,7 +232,7 @@ def print_figure3(objective: str, size: Size, seeds: int, chart: str | None) -> 
             paper = f"{PAPER[setting, objective]:.3f}"
             line(setting, str(seed), counts, *cells, paper, f"{time.perf_counter() - start:.0f} s")
             everything += [(setting, seed, model) for model in models]
-    for setting in SETTINGS:
+    for setting in settings:
         print(f"\n{setting}, by weight, all seeds:\n")
         line("λ", "accuracy seen", "OOD accuracy", *CRITERIA, "kept")
         line(*["---"] * (4 + len(CRITERIA)))
@@ -267,7 +267,7 @@ def draw(found: Sequence[tuple[str, int, Model]], objective: str, path: str) -> 
         )
         .properties(width=260, height=220)
         for name in ("V", "V of the risks")
-        for setting in SETTINGS
+        for setting in dict.fromkeys(s for s, _, _ in found)
     ]
     alt.concat(*panels, columns=2).resolve_scale(x="independent").save(path)
 
@@ -280,6 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", choices=("2", "3", "all"), default="all")
     parser.add_argument("--objective", choices=("vrex", "irm", "both"), default="both")
+    parser.add_argument("--settings", nargs="+", choices=tuple(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--models", type=int, default=Size.models, help="models per penalty weight (figure 3)")
     parser.add_argument("--hidden", type=int, default=Size.hidden)
@@ -290,7 +291,7 @@ def main() -> None:
         print_figure2(size, given.seeds)
     if given.figure in ("3", "all"):
         for objective in ("vrex", "irm") if given.objective == "both" else (given.objective,):
-            print_figure3(objective, size, given.seeds, given.chart)
+            print_figure3(objective, given.settings, size, given.seeds, given.chart)
 
 
 if __name__ == "__main__":
