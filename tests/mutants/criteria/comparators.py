@@ -259,7 +259,7 @@ MUTANTS += [
         old="return float(cells - rows - columns + np.count_nonzero",
         new="return -float(cells - rows - columns + np.count_nonzero",
         seen="the corrected value is further off than the value",
-        tests=(f"{_INFORMATION}::test_two_by_two_by_two_by_hand",),
+        tests=(f"{_INFORMATION}::test_counting_bias_of_a_full_table",),
     ),
     Mutant(
         name="gains_not_cleared",
