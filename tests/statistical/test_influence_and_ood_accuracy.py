@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,20 +60,31 @@ def test_the_worst_domain_is_an_end(mnist: None) -> None:
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("setting", ["two domains", "five domains"])
-@pytest.mark.parametrize("objective", ["vrex", "irm"])
-def test_figure_3(mnist: None, objective: str, setting: str, seed: int) -> None:
-    """The page's table: Pearson's correlation of V and OOD accuracy of models that keep their accuracy."""
-    found = example().figure3(setting, objective, example().Size(), seed)
-    kept = [model for model in found if model.keeps_accuracy]
-    assert example().correlation(kept, "V of the risks") <= -0.8
+@pytest.mark.parametrize(
+    ("objective", "setting", "name"),
+    [
+        ("vrex", "two domains", "V"),
+        ("vrex", "five domains", "V"),
+        ("irm", "two domains", "V of the risks"),
+        *((objective, f"{many} domains", "I(E; Y | ŷ)") for objective in ("vrex", "irm") for many in ("two", "five")),
+    ],
+)
+def test_figures_3_and_6(mnist: None, objective: str, setting: str, name: str, seed: int) -> None:
+    """The page's table, among models that keep their accuracy; where -0.8 is not reached it is not here, but there."""
+    found = models(setting, objective, seed)
+    assert example().correlation([model for model in found if model.keeps_accuracy], name) <= -0.8
 
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("seed", [0, 1])
 def test_figure_2(mnist: None, seed: int) -> None:
     x, V, _ = example().figure2(example().Size(hidden=128), seed)
-    assert pearsonr(x, V).statistic >= 0.965
+    assert pearsonr(x, V).statistic >= 0.97
+
+
+@cache
+def models(setting: str, objective: str, seed: int) -> list[Any]:
+    return example().figure3(setting, objective, example().Size(), seed)
 
 
 @pytest.fixture
