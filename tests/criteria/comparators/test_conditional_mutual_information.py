@@ -60,7 +60,7 @@ def test_two_by_two_by_two_by_hand() -> None:
 def test_bias_of_counting_by_hand() -> None:
     """Twice the same table [[3, 1], [1, 3]]: 8 cells (e, y, ŷ) less 4 (e, ŷ) less 4 (y, ŷ) plus 2 ŷ, over 2 · 16."""
     said, env, truth = np.repeat([0, 1], 8), np.tile([0, 0, 0, 0, 1, 1, 1, 1], 2), np.tile([0, 0, 0, 1, 0, 1, 1, 1], 2)
-    found = iv.conditional_mutual_information(said, truth, env, task="classification", n_boot=0)
+    found = iv.conditional_mutual_information(said, truth, env, method="counted", n_boot=0)
     assert found.value == pytest.approx(math.log(2) + 0.75 * math.log(0.75) + 0.25 * math.log(0.25))
     assert found.corrected == pytest.approx(found.value - (8 - 4 - 4 + 2) / 32)
 
