@@ -42,30 +42,34 @@ def gram(rows: Sequence, k: Callable) -> np.ndarray:
     return np.array([[k(a, b) for b in rows] for a in rows])
 
 
+def centred(M: np.ndarray, unbiased: bool) -> np.ndarray:
+    """Gretton et al. (2007) by centring matrices; unbiased by U-centring every entry (Szekely & Rizzo)."""
+    n = len(M)
+    if not unbiased:
+        H = np.eye(n) - 1 / n
+        return H @ M @ H
+    M = M - np.diag(np.diag(M))
+    out = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            if i != j:
+                out[i, j] = M[i, j] - M[i].sum() / (n - 2) - M[:, j].sum() / (n - 2) + M.sum() / ((n - 1) * (n - 2))
+    return out
+
+
 def hsic(K: np.ndarray, L: np.ndarray, unbiased: bool = True) -> float:
-    """Normalised: Gretton et al. (2007) by centring matrices; unbiased by U-centring every entry (Szekely & Rizzo)."""
-    n = len(K)
-
-    def centred(M: np.ndarray) -> np.ndarray:
-        if not unbiased:
-            H = np.eye(n) - 1 / n
-            return H @ M @ H
-        M = M - np.diag(np.diag(M))
-        out = np.zeros((n, n))
-        for i in range(n):
-            for j in range(n):
-                if i != j:
-                    out[i, j] = M[i, j] - M[i].sum() / (n - 2) - M[:, j].sum() / (n - 2) + M.sum() / ((n - 1) * (n - 2))
-        return out
-
-    A, B = centred(K), centred(L)
+    """Normalised: the correlation of two kernels, each :func:`centred`."""
+    A, B = centred(K, unbiased), centred(L, unbiased)
     return float((A * B).sum() / math.sqrt((A * A).sum() * (B * B).sum()))
 
 
-def spread(K: np.ndarray) -> float:
-    """Root mean square of the doubly centred kernel."""
-    H = np.eye(len(K)) - 1 / len(K)
-    return math.sqrt(((H @ K @ H) ** 2).mean())
+def spread(K: np.ndarray, unbiased: bool = True) -> float:
+    """√HSIC(K, K), of :func:`centred` kernels; unbiased no less than √0.1 times the biased one, which 3 rows leave."""
+    n, whole = len(K), float((centred(K, False) ** 2).mean())
+    if not unbiased:
+        return math.sqrt(whole)
+    two = float((centred(K, True) ** 2).sum()) / (n * (n - 3)) if n > 3 else 0.0
+    return math.sqrt(max(two, 0.1 * whole))
 
 
 def all_deals(sizes: Sequence[int]) -> Iterator[np.ndarray]:

@@ -51,10 +51,18 @@ def test_two_by_two_by_two_by_hand() -> None:
     entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
     assert found.value == pytest.approx(entropy - 0.5 * math.log(2))
     assert (found.strata, found.estimator, found.pvalue) == (2, "counted", 0.01)
-    # cells (e, y, ŷ): 6 are not empty; (e, ŷ): 4; (y, ŷ): 4; ŷ: 2
+    # cells (e, y, ŷ): 6 are not empty; (e, ŷ): 4; (y, ŷ): 4; ŷ: 2, so that there is no bias
     assert found.corrected == pytest.approx(found.value - (6 - 4 - 4 + 2) / 160)
     assert found.pairs[0, 1] == pytest.approx(found.value)
     assert found.per_environment["Bern"].value == pytest.approx(found.value)
+
+
+def test_bias_of_counting_by_hand() -> None:
+    """Twice the same table [[3, 1], [1, 3]]: 8 cells (e, y, ŷ) less 4 (e, ŷ) less 4 (y, ŷ) plus 2 ŷ, over 2 · 16."""
+    said, env, truth = np.repeat([0, 1], 8), np.tile([0, 0, 0, 0, 1, 1, 1, 1], 2), np.tile([0, 0, 0, 1, 0, 1, 1, 1], 2)
+    found = iv.conditional_mutual_information(said, truth, env, method="counted", n_boot=0)
+    assert found.value == pytest.approx(math.log(2) + 0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert found.corrected == pytest.approx(found.value - (8 - 4 - 4 + 2) / 32)
 
 
 def test_copies_of_the_environment_hold_all_of_it() -> None:

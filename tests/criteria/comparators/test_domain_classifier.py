@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import invariscope as iv
 from invariscope.criteria.comparators.fold_scores import FOLDS, judged, rows_to_judge
+from invariscope.criteria.comparators.kernel_test import holm
 from invariscope.criteria.comparators.rank_sums import Gains, accuracy_and_areas, dealt, pair_areas, pair_pvalues
 from invariscope.criteria.comparators.samples import sample_of
 from tests.reference import projections_and_information as loops
@@ -52,19 +53,31 @@ def test_accuracy_and_areas_equal_loops_over_pairs(weighted: bool, seed: int) ->
     assert np.diag(pairs).tolist() == [0.5] * 3
 
 
-def test_areas_of_one_group_are_those_of_scikit_learn_and_scipy(seed: int) -> None:
+def test_areas_of_one_group_are_those_of_scikit_learn(seed: int) -> None:
     logs, codes, _, _ = some_scores(seed)
     one = Gains.of(logs, codes, np.ones(30))
     areas = accuracy_and_areas([one], [codes[None]])[1][0]
     assert areas == pytest.approx([roc_auc_score(codes == e, logs[:, e]) for e in range(3)])
-    pairs, deviations = pair_areas(logs, codes, np.zeros(30, dtype=int), np.ones(30))
-    score = logs[:, 0] - logs[:, 1]
-    peer = mannwhitneyu(
-        *(score[codes == e] for e in (0, 1)), alternative="greater", method="asymptotic", use_continuity=False
-    )
-    assert pairs[0, 1] == pytest.approx(peer.statistic / (np.sum(codes == 0) * np.sum(codes == 1)))
-    assert deviations[0, 1] == pytest.approx(norm.isf(peer.pvalue))
-    assert pair_pvalues(np.array([[0.0, 2.0], [2.0, 0.0]]))[0, 1] == pytest.approx(norm.sf(2.0))
+
+
+def test_pairs_are_the_test_of_mann_and_whitney_with_ties_and_by_holm(seed: int) -> None:
+    """Scores of three values: most of them are tied."""
+    rng = np.random.default_rng(seed)
+    logs, codes = rng.integers(0, 2, (60, 3)).astype(float), rng.permutation(np.repeat([0, 1, 2], 20))
+    logs[np.arange(60), codes] += rng.integers(0, 2, 60)
+    areas, deviations = pair_areas(logs, codes, np.zeros(60, dtype=int), np.ones(60))
+    peers = np.zeros(3)
+    for k, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        score = logs[:, a] - logs[:, b]
+        peer = mannwhitneyu(
+            *(score[codes == e] for e in (a, b)), alternative="greater", method="asymptotic", use_continuity=False
+        )
+        peers[k] = peer.pvalue
+        assert areas[a, b] == areas[b, a] == pytest.approx(peer.statistic / 400)
+        assert norm.sf(deviations[a, b]) == pytest.approx(peer.pvalue, rel=1e-9)
+    found = pair_pvalues(deviations)
+    assert found[[0, 0, 1], [1, 2, 2]] == pytest.approx(holm(peers))
+    np.testing.assert_array_equal(found, found.T)
 
 
 def test_deals_within_groups_are_all_deals(seed: int) -> None:

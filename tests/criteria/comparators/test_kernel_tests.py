@@ -90,6 +90,28 @@ def test_the_largest_over_widths_in_units_of_the_kernels_spread(seed: int) -> No
     assert iv.mmd(Z, env=env, bandwidth=list(widths), **RAW).value == pytest.approx(found.value, rel=1e-12)
 
 
+@pytest.mark.parametrize(("rows", "counts"), [(4, 0.75), (6, 1.0)])
+def test_the_spread_of_a_kernel_of_few_rows_is_a_part_of_the_biased_one(rows: int, counts: float) -> None:
+    """Of 3 rows there is no unbiased one; and a kernel that reaches no other row leaves nothing of it."""
+    Z, env, width = np.arange(rows)[:, None] * 1.0, np.arange(rows) % 2, 0.05
+    least = math.sqrt(0.1) * slow.spread(slow.gram(Z, slow.gaussian(width)), False)
+    plain, in_units = (
+        iv.mmd(Z, env=env, weight=np.full(rows, counts), bandwidth=widths, unbiased=False, **RAW).value
+        for widths in (width, [width, width])
+    )
+    assert plain == pytest.approx(4 / rows)
+    assert in_units == pytest.approx(plain / least, rel=1e-9)
+
+
+def test_of_two_environments_of_one_size_mmd_and_hsic_are_one_test(seed: int) -> None:
+    """Both are unbiased and linear in the sums within, and widths count in the same units."""
+    Z, env = three(seed, (30, 30))
+    Z[env == 1] += 0.3
+    one, other = (each(Z, env=env, scale="none", n_boot=99) for each in (iv.mmd, iv.hsic))
+    assert one.pvalue == other.pvalue
+    np.testing.assert_allclose(one.null / one.value, other.null / other.value, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("unbiased", [True, False])
 def test_hsic_is_that_of_loops(unbiased: bool, seed: int) -> None:
     Z, env = three(seed)
@@ -337,7 +359,7 @@ def test_mmd_is_that_of_hyppo(seed: int) -> None:
         biased = independence.Hsic(bias=True).statistic(Z, env[:, None].astype(float)) ** 2
     assert theirs == pytest.approx(iv.hsic(Z, env=env, bandwidth="median", **RAW).value * factor, abs=1e-10)
     k = slow.gaussian(slow.median_distance(Z))
-    own = slow.spread(slow.gram(Z, k)) * slow.spread(slow.gram(env, lambda a, b: float(a == b)))
+    own = slow.spread(slow.gram(Z, k), False) * slow.spread(slow.gram(env, lambda a, b: float(a == b)), False)
     ours = iv.mmd(Z, env=env, bandwidth="median", unbiased=False, **RAW).value
     assert biased == pytest.approx(ours * factor / own, abs=1e-10)
 

@@ -72,6 +72,22 @@ MUTANTS = [
         tests=(f"{KERNELS}::test_the_largest_over_widths_in_units_of_the_kernels_spread",),
     ),
     Mutant(
+        name="kernels_of_a_row_with_itself_count_as_spread",
+        file="criteria/comparators/discrepancies.py",
+        old="_hsic(*parts, spreads.rows, unbiased=True) if",
+        new="_hsic(*parts, spreads.rows, unbiased=False) if",
+        seen="narrow widths count less than in HSIC, and relations that differ are found less often",
+        tests=(f"{KERNELS}::test_of_two_environments_of_one_size_mmd_and_hsic_are_one_test",),
+    ),
+    Mutant(
+        name="a_kernel_of_few_rows_has_no_spread",
+        file="criteria/comparators/discrepancies.py",
+        old="LEAST_PART = 0.1",
+        new="LEAST_PART = 0.0",
+        seen="an MMD of 0, or of any size, where a narrow kernel hardly reaches another row",
+        tests=(f"{KERNELS}::test_the_spread_of_a_kernel_of_few_rows_is_a_part_of_the_biased_one",),
+    ),
+    Mutant(
         name="hsic_forgets_the_means",
         file="criteria/comparators/discrepancies.py",
         old="centred = product + one * other / ((n - 1) * (n - 2)) - 2 / (n - 2) * rowwise",
@@ -219,7 +235,7 @@ MUTANTS += [
         old="pairs / 12 * (total + 1 - ties)",
         new="pairs / 12 * (total + 1)",
         seen="p-values of pairs are too large where scores repeat",
-        tests=(f"{_DOMAIN}::test_areas_of_one_group_are_those_of_scikit_learn_and_scipy",),
+        tests=(f"{_DOMAIN}::test_pairs_are_the_test_of_mann_and_whitney_with_ties_and_by_holm",),
     ),
     Mutant(
         name="reference_in_units_of_the_others",
@@ -259,7 +275,7 @@ MUTANTS += [
         old="return float(cells - rows - columns + np.count_nonzero",
         new="return -float(cells - rows - columns + np.count_nonzero",
         seen="the corrected value is further off than the value",
-        tests=(f"{_INFORMATION}::test_counting_bias_of_a_full_table",),
+        tests=(f"{_INFORMATION}::test_bias_of_counting_by_hand",),
     ),
     Mutant(
         name="gains_not_cleared",

@@ -95,7 +95,7 @@ def cramer_wold(
     >>> z[site == "Rome", 0] += 1.0
     >>> found = cramer_wold(z, env=site)
     >>> found.pvalue, found.pair_pvalues.round(2).tolist()
-    (0.001, [[1.0, 0.71, 0.0], [0.71, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    (0.001, [[1.0, 0.36, 0.0], [0.36, 1.0, 0.0], [0.0, 0.0, 1.0]])
     """
     draws, rng = number_of_draws(n_boot), generator(seed)
     one_of(over, "over", ("mean", "max"))

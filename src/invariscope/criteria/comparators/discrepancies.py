@@ -11,6 +11,8 @@ from invariscope.criteria.comparators.kernel_sums import KernelSums, Spreads
 from invariscope.rows.arrays import Floats
 
 LEAST = 1e-9  # of a count of pairs, where broken weights leave less than one row
+LEAST_PART = 0.1  # of the biased mean square of a kernel: what its spread is taken for at least
+FEWEST_SPREAD = 3  # rows from which on n (n − 3) can be divided by
 NOTHING = 1e-12  # variance of a kernel below which all rows are alike
 
 
@@ -45,10 +47,15 @@ def _within(own: Floats, totals: Floats, unbiased: bool) -> Floats:
 
 
 def spread_of_kernels(spreads: Spreads) -> Floats:
-    """Root mean square of the doubly centred kernel, (G,): what MMD² by chance is in proportion to."""
-    n = spreads.rows
-    squares = spreads.squares / n**2 - 2 * spreads.row_squares / n**3 + spreads.total**2 / n**4
-    return np.sqrt(np.maximum(squares, 0.0))
+    """Root mean square of the centred kernel of two different rows, (G,): what MMD² by chance is in proportion to.
+
+    √HSIC(K, K), unbiased: kernels of a row with itself, all 1, would make narrow widths look noisier than they are. No
+    less than a part of the biased one, since few rows may leave nothing, or less, of kernels that hardly reach another.
+    """
+    parts = spreads.squares, spreads.row_squares, spreads.total, spreads.total
+    biased = _hsic(*parts, spreads.rows, unbiased=False)
+    unbiased = _hsic(*parts, spreads.rows, unbiased=True) if spreads.rows > FEWEST_SPREAD else np.zeros_like(biased)
+    return np.sqrt(np.maximum(np.maximum(unbiased, LEAST_PART * biased), 0.0))
 
 
 def in_spreads(values: Floats, spreads: Spreads) -> Floats:

@@ -70,8 +70,8 @@ def mmd(
     unbiased : leave k(x, x) out
     bandwidth : σ. "median": of the distances of any two rows; a number, or several; "collection": a quarter, half,
         once, twice and four times the median. Of several, the one in which MMD² is largest in units of its kernel's
-        spread (root mean square of the centred kernel) counts, for deals as for what was observed, so that the test
-        keeps its level; statistics are then in those units.
+        spread (root mean square of the centred kernel of two rows) counts, for deals as for what was observed, so that
+        the test keeps its level; statistics are then in those units.
     scale : "spread" measures columns in units of their spread over all rows, and lets z and y count alike in distances
         however many columns they have; "none" leaves columns as they are
     task : "auto", "regression" or "classification"; classes are compared as one column each
