@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from dataclasses import FrozenInstanceError
 from functools import cache
@@ -192,6 +193,18 @@ def test_without_shuffles_step_two_is_open() -> None:
     assert found.ready == ()
     assert [found[name].unmoved for name in found] == ["open"] * 5
     assert "V has no shuffles to be compared with" in found.sentences[0]
+
+
+def test_why_there_are_no_shuffles_is_said() -> None:
+    """A model that knows its rows by heart: its head splits the classes, and V has no p-value."""
+    rng = np.random.default_rng(0)
+    X, env = rng.normal(size=(120, 2)), np.repeat(["a", "b"], 60)
+    y = (X[:, 0] + rng.normal(size=120) > 0).astype(int)
+    knows = np.where(y == 1, 1 - 1e-6, 1e-6) * np.linspace(0.9, 1.0, 120)
+    models = {"ERM": LogisticRegression().fit(X, y), "knows": knows}
+    found = iv.three_steps(models, X, y, env, n_boot=99)
+    assert math.isnan(found["knows"].influence.pvalue)
+    assert "V has no shuffles to be compared with: the head splits the classes (almost) without error" in found.verdict
 
 
 def test_the_level_of_step_two() -> None:

@@ -18,7 +18,7 @@ from invariscope.criteria.dric.result import DricResult
 from invariscope.report.markup import with_readable_names
 from invariscope.report.parts import transport, worst_case
 from invariscope.report.parts.banner import banner, outline
-from invariscope.report.parts.criteria import shuffled, size_alone
+from invariscope.report.parts.criteria import comparators, shuffled, size_alone
 from invariscope.report.parts.environments import EnvironmentRow, EnvironmentTable, environments
 from invariscope.report.parts.left_out import left_out, title_of
 from invariscope.shortening import distinct
@@ -39,7 +39,13 @@ STATE_STYLES = {
     "UNINFORMATIVE": "bold white on bright_black",
 }
 STANDING_STYLES = {"over": "red", "under": "green"}
-CLASSICAL = ("risk_variance", "worst_environment_risk", "calibration_variance", "irm_penalty")
+CLASSICAL = (
+    "risk_variance",
+    "worst_environment_risk",
+    "calibration_variance",
+    "multi_environment_calibration",
+    "irm_penalty",
+)
 
 
 def table(audit: Audit) -> RenderableType:
@@ -125,6 +131,7 @@ def _footnotes(audit: Audit, reasons: tuple[str, ...]) -> list[RenderableType]:
         ("Worst case:", worst_case.in_short(audit)),
         ("Published criteria:", _published(audit)),
         ("Classical criteria, of the model's own predictions:", _classical(audit)),
+        ("Comparators:", comparators(audit)),
         *(("Note:", note) for note in lists.remarks),
         ("Left out:", "; ".join(f"{title} ({why.rstrip('. ')})" for title, why in lists.reasons)),
     ]

@@ -9,6 +9,8 @@ from invariscope.results import Estimate
 from invariscope.selection.steps import ModelSteps, ThreeSteps
 from invariscope.wording import MINUS, clean, exactly, listed, number, outwards, percent, plural, points, pvalue, span
 
+NO_PVALUE = "No p-value: "  # begins the note of an index that says why it has none
+
 
 def sentences(found: ThreeSteps) -> tuple[str, ...]:
     """In the order of the steps; models in the order given, the reference first."""
@@ -129,7 +131,10 @@ def _why_not_told(found: ThreeSteps, reference: ModelSteps) -> str:
 
 
 def _without_index(model: ModelSteps) -> str:
-    return "V cannot be had" if model.influence is None else "V has no shuffles to be compared with"
+    if model.influence is None:
+        return "V cannot be had"
+    why = next((note.removeprefix(NO_PVALUE) for note in model.influence.notes if note.startswith(NO_PVALUE)), "")
+    return "V has no shuffles to be compared with" + (f": {why.split('. ')[0].rstrip('.')}" if why else "")
 
 
 def _amount(found: ThreeSteps, value: float) -> str:

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from sklearn.metrics import mutual_info_score
 
 import invariscope as iv
+from invariscope.criteria.comparators.conditional_mutual_information import BELOW_ZERO
 from invariscope.criteria.comparators.counted_information import (
     by_chance,
     counting_bias,
@@ -163,6 +164,26 @@ def test_a_normal_law_with_a_shift_is_judged_as_it_is(shift: float, seed: int) -
     assert found.value == pytest.approx(truth, abs=4 * (found.interval[1] - found.interval[0]) / 3.92 + 0.005)
     assert found.value == pytest.approx(truth, rel=0.2)
     assert found.pvalue == 0.01
+
+
+def test_probabilities_of_two_classes_are_one_column_however_they_are_written(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    said, env = rng.random(240), np.repeat(["Bern", "Oslo"], 120)
+    y = rng.random(240) < said
+    one, two = (iv.conditional_mutual_information(p, y, env, n_boot=99) for p in (said, np.c_[1 - said, said]))
+    assert (one.value, one.pvalue, one.interval) == (two.value, two.pvalue, two.interval)
+
+
+def test_a_value_below_zero_says_why_its_interval_is_cut_off() -> None:
+    notes = set()
+    for seed in range(6):  # nothing to find: the value falls to either side of 0
+        rng = np.random.default_rng(seed)
+        found = iv.conditional_mutual_information(
+            rng.normal(size=120), rng.normal(size=120), np.arange(120) % 2, n_boot=0
+        )
+        assert (BELOW_ZERO in found.notes) == (found.value < 0)
+        notes.add(BELOW_ZERO in found.notes)
+    assert True in notes
 
 
 def test_judged_and_counted_agree_on_labels(seed: int) -> None:

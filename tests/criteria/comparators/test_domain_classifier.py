@@ -153,6 +153,14 @@ def test_other_classifiers_do_it_as_well(classifier: Any, seed: int) -> None:
     assert found.pvalue == 0.01
 
 
+def test_a_trained_classifier_says_what_it_is(seed: int) -> None:
+    z, y = rows(seed)
+    assert repr(iv.EnvironmentClassifier("forest")) == "<EnvironmentClassifier (forest), not trained>"
+    trained = iv.EnvironmentClassifier("mlp").fit(z, y, ENV)
+    assert repr(trained) == f"<EnvironmentClassifier (mlp), trained to name {', '.join(sorted(set(ENV)))}>"
+    assert trained.apply(z, y, ENV, n_boot=0).estimator.split(",")[0] in ("network of Table 8", "MLPClassifier")
+
+
 def test_trained_on_a_reference_and_applied_to_others(seed: int) -> None:
     """The DRIC paper's protocol: right on every row it was trained on, at chance where environments look alike."""
     z, y = rows(seed, shift=1.0)

@@ -41,6 +41,17 @@ def test_the_interval_is_that_of_the_draws_they_share(seed: int) -> None:
     np.testing.assert_allclose(back.log10_interval, [-end for end in difference.log10_interval[::-1]], rtol=1e-12)
 
 
+def test_notes_on_one_of_two_models_say_which(seed: int) -> None:
+    rows = rows_of(seed)
+    one, other = found(rows, rows.f, y=rows.y), found(rows, 3.0 * rows.f, y=rows.y)
+    notes = one.difference(other).notes
+    shared = [note for note in one.notes if note in other.notes]
+    assert shared
+    assert all(note in notes for note in shared)
+    spread = [note for note in notes if "The spread of the model's" in note]
+    assert [note.split(":")[0] for note in spread] == ["The first", "The second"]
+
+
 def test_what_moves_both_alike_drops_out(seed: int) -> None:
     rows = rows_of(seed)
     half = found(rows, rows.f).difference(found(rows, 0.5 * rows.f))
@@ -77,6 +88,7 @@ def _other_rows(rows: Any) -> dict[str, Any]:
     ("change", "message"),
     [
         (_other_rows, "were not computed on the same rows: give both the same X"),
+        (lambda rows: {"pairwise": True}, "the same X, env, weight, baseline, ratio, pairwise, svd and seed"),
         (lambda rows: {"seed": 1}, "were not computed on the same rows"),
         (lambda rows: {"baseline": rows.b + 1e-3}, "were not computed on the same rows"),
         (lambda rows: {"ratio": "gaussian"}, "were not computed on the same rows"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import invariscope as iv
+from invariscope import wording
 from invariscope.criteria.registry import CRITERIA
 from invariscope.report.parts.banner import banner, outline
 from invariscope.report.parts.criteria import criteria
@@ -158,3 +160,42 @@ def test_provenance_is_complete_and_short(audit: iv.Audit) -> None:
     assert particulars["density ratios by"] == f"logistic ({audit['dric'].ratio})"
     assert particulars["made"] == "2025-11-15 21:04 UTC"
     assert "density ratios by" not in dict(provenance(without(audit, "dric", "transport_gap")))
+
+
+@functools.cache
+def compared(draws: int = 99) -> iv.Audit:
+    rng = np.random.default_rng(0)
+    X, env = rng.normal(size=(200, 2)), np.repeat(["Bern", "Oslo"], [120, 80])
+    X[env == "Oslo"] += 2.0
+    asked = ("mmd", "kmaxic", "domain_classifier", "conditional_mutual_information")
+    return iv.audit(None, X, X.sum(axis=1) + rng.normal(size=200), env, criteria=asked, n_boot=draws)
+
+
+def test_comparators_are_told_beside_what_chance_gives() -> None:
+    """KMaxIC is above 0 by chance, an accuracy is nothing without what guessing gets, and 99 deals show p ≤ 0.01."""
+    rows = {row.name: row for row in criteria(compared())}
+    assert re.fullmatch(
+        r"0\.\d+ by always naming the largest; area under the curve .+; p ≤ 0\.01",
+        shown := rows["domain_classifier"].detail,
+    )
+    assert shown.startswith("0.600 by")
+    assert re.fullmatch(r".+ … .+ when shuffled; p ≤ 0\.01", rows["kmaxic"].detail)
+    low, high = np.quantile(compared()["kmaxic"].null, [0.025, 0.975])
+    assert rows["kmaxic"].detail.startswith(wording.span((low, high)))
+    assert "shuffled" not in rows["conditional_mutual_information"].detail
+    assert rows["conditional_mutual_information"].detail.startswith("p ")
+    undrawn = {row.name: row for row in criteria(compared(0))}
+    assert undrawn["mmd"].detail == undrawn["conditional_mutual_information"].detail == ""
+    assert not undrawn["domain_classifier"].detail.endswith(";")
+    assert "p " not in undrawn["domain_classifier"].detail
+
+
+def test_the_terminal_tells_what_was_asked_for() -> None:
+    said = " ".join(str(compared()).split())
+    line = said[said.index("Comparators:") :]
+    assert re.search(r"Domain classifier 0\.\d+ \(0\.600 by guessing, p ≤ 0\.01\)", line)
+    assert all(CRITERIA[name].title in line for name in compared().results if name != "regret")
+    assert re.search(r"Distance of laws \(MMD\) [\d.]+ \(p ≤ 0\.01\)", line)
+    undrawn = " ".join(str(compared(0)).split())
+    assert "(0.600 by guessing)" in undrawn
+    assert "(p " not in undrawn[undrawn.index("Comparators:") :]

@@ -24,6 +24,7 @@ from invariscope.criteria.material import AuditOptions, Material, have
 from invariscope.criteria.predictions.risks import grouped_predictions
 from invariscope.criteria.registry import criterion
 from invariscope.errors import InputError
+from invariscope.models.outputs import second_of_two
 from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import Estimate
 from invariscope.rows.arrays import Floats, Integers
@@ -35,6 +36,10 @@ from invariscope.rows.targets import Target, target_of
 METHODS = ("auto", "counted", "classifier")
 ROWS_OF_CELL = 5  # on average, from which counting is trusted by itself
 COMPARED = "target given prediction"
+BELOW_ZERO = (
+    "The value is below 0, which information is not: classifiers named the environments of unseen rows no better for "
+    "knowing the target. Its interval is cut off at 0 and says no more than that."
+)
 
 
 def _from_material(material: Material, options: AuditOptions) -> ConditionalInformationResult:
@@ -118,6 +123,8 @@ def conditional_mutual_information(
     one_of(method, "method", METHODS)
     checked_classifier(classifier)
     data = grouped_predictions(predictions, y, env, weight)
+    if (second := second_of_two(data.X)) is not data.X:
+        data = data.with_matrix(second)
     target = target_of(data, task)
     strata = np.unique(data.X, axis=0, return_inverse=True)[1].reshape(-1)
     if _counted(method, data, target, strata):
@@ -176,6 +183,7 @@ def _by_classifiers(
     predictions = GroupedRows(np.ascontiguousarray(rows.X[:, : sample.z.shape[1]]), rows.offsets, rows.weight)
     without = judged(classifier, predictions, rng, knowing.fold)
     found, test = gained(knowing, without), tested(knowing, without, draws, rng)
+    remarks = [*([BELOW_ZERO] if found.mean < 0.0 else []), *([] if draws else [NOT_DRAWN])]
     low, high = (max(0.0, found.mean + sign * QUANTILE * found.error) for sign in (-1.0, 1.0))
     return ConditionalInformationResult(
         value=found.mean,
@@ -188,7 +196,7 @@ def _by_classifiers(
         per_environment=_each(data, found.others),
         compared=COMPARED,
         estimator=f"{knowing.description}, {FOLDS} folds",
-        notes=(*data.notes, *notes_on_weights(data.weight), *(() if draws else (NOT_DRAWN,))),
+        notes=(*data.notes, *notes_on_weights(data.weight), *remarks),
         corrected=max(0.0, found.mean),
         statistic=test.statistic,
         strata=0,

@@ -50,6 +50,11 @@ class EnvironmentClassifier:
     def __init__(self, classifier: Any = "logistic", *, on: str = "auto", task: str = "auto", seed: int = 0) -> None:
         self.classifier, self.on, self.task, self.seed = classifier, on, task, seed
 
+    def __repr__(self) -> str:
+        name = self.classifier if isinstance(self.classifier, str) else type(self.classifier).__name__
+        names = f"trained to name {', '.join(map(str, self.labels_))}" if hasattr(self, "fitted_") else "not trained"
+        return f"<EnvironmentClassifier ({name}), {names}>"
+
     def fit(self, Z: Any, y: Any = None, env: Any = None, *, weight: Any = None) -> EnvironmentClassifier:
         """Train it on rows ``Z`` with targets ``y`` from ``env``; ``weight`` counts rows."""
         rng = generator(self.seed)

@@ -24,6 +24,7 @@ from invariscope.rows.resampling import direction, folds_by_content, whole
 
 FOLDS = 5
 FEWEST = 2 * FOLDS  # rows of an environment: every fold then has two of them
+OURS = {"TorchNetwork": "network of Table 8"}  # classifiers that users do not know by the names of their classes
 NAMED = ("mlp", "forest", "boosting")  # functions of ratios.classifiers, which is imported when it is needed
 
 
@@ -49,7 +50,10 @@ class FittedClassifier:
 
     @property
     def description(self) -> str:
-        return "logistic regression" if self.log_totals is not None else type(self.model).__name__
+        if self.log_totals is not None:
+            return "logistic regression"
+        name = type(self.model).__name__
+        return OURS.get(name, name)
 
     def log_probabilities(self, X: Floats) -> Floats:
         """log p̂(e | x), (n, E)."""

@@ -112,7 +112,7 @@ class DricResult(Result):
             interval=plain,
             log10=_subtracted(self.log10, other.log10),
             log10_interval=logs,
-            notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
+            notes=_of_each(self.notes, other.notes),
         )
 
     def table(self) -> pd.DataFrame:
@@ -193,6 +193,15 @@ class DricDifference(Result):
     log10_interval: tuple[float, float]
 
 
+def _of_each(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """Notes on both as they are; those on one model alone say which."""
+    return (
+        *(note for note in first if note in second),
+        *(f"The first: {note}" for note in first if note not in second),
+        *(f"The second: {note}" for note in second if note not in first),
+    )
+
+
 def _refuse_other_draws(one: DricResult, other: DricResult) -> None:
     """Paired intervals want the same samples: the baseline's sum tells, which is the same number in each of them."""
     if not isinstance(other, DricResult):
@@ -212,7 +221,7 @@ def _refuse_other_draws(one: DricResult, other: DricResult) -> None:
     if one.labels != other.labels or not np.allclose(mine, yours, rtol=SAME, atol=0.0):
         raise InputError(
             "the two results do not share their baseline's sums, so they were not computed on the same rows: give both "
-            "the same X, env, weight, baseline, ratio and seed"
+            "the same X, env, weight, baseline, ratio, pairwise, svd and seed"
         )
 
 

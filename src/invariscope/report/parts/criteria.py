@@ -11,6 +11,11 @@ import numpy as np
 from invariscope import wording
 from invariscope.auditing.algorithm_needed import index_words, without_penalty_words
 from invariscope.auditing.record import Audit
+from invariscope.criteria.comparators.result import (
+    ComparatorResult,
+    ConditionalInformationResult,
+    DomainClassifierResult,
+)
 from invariscope.criteria.dric.remarks import without_common_ground
 from invariscope.criteria.dric.result import DricResult
 from invariscope.criteria.registry import CRITERIA
@@ -106,9 +111,34 @@ def _detail(result: Any, alpha: float) -> str:
             if isinstance(result, CalibrationResult) and len(result.null):
                 return _joined(place, wording.pvalue(result.pvalue, len(result.null)))
             return place
+        case DomainClassifierResult():  # accuracy says nothing without what guessing gets; p is about the area
+            guessing = f"{wording.number(result.chance)} by always naming the largest"
+            return _joined(guessing, f"area under the curve {wording.number(result.auc)}", _chance(result))
+        case ConditionalInformationResult():  # judged by classifiers, the shuffles are of another statistic
+            return _chance(result)
+        case ComparatorResult():
+            return _joined(shuffled(result.null), _chance(result))
         case _:  # a criterion of the user's own
             pvalue = getattr(result, "pvalue", math.nan)
             return wording.pvalue(pvalue) if math.isfinite(pvalue) else ""
+
+
+def _chance(result: ComparatorResult) -> str:
+    """Its p-value, as far as the deals behind it can show; nothing without deals."""
+    return wording.pvalue(result.pvalue, len(result.null)) if math.isfinite(result.pvalue) else ""
+
+
+def comparators(audit: Audit) -> str:
+    """Value and p-value of every comparator that was computed, in a line."""
+    texts = []
+    for name, result in audit.results.items():
+        if isinstance(result, ComparatorResult):
+            guessing = (
+                f"{wording.number(result.chance)} by guessing" if isinstance(result, DomainClassifierResult) else ""
+            )
+            inside = ", ".join(filter(None, (guessing, _chance(result))))
+            texts.append(f"{title_of(name)} {wording.number(result.value)}" + (f" ({inside})" if inside else ""))
+    return " · ".join(texts)
 
 
 def size_alone(result: DricResult, digits: int = 3) -> str:
