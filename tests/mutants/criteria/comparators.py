@@ -270,6 +270,14 @@ MUTANTS += [
         tests=(f"{_DOMAIN}::test_no_pvalue_is_0_however_many_rows_say_so",),
     ),
     Mutant(
+        name="pairs_of_weighted_rows_vary_as_so_many_rows",
+        file="criteria/comparators/told_apart.py",
+        old="worth = said.weight if said.rows.weight is None else said.weight * said.weight.sum()",
+        new="worth = said.weight if len(said.weight) else said.weight * said.weight.sum()",
+        seen="p-values of pairs are next to 0 where all rows together are not told apart",
+        tests=(f"{_DOMAIN}::test_pvalues_of_pairs_are_of_rows_where_weights_are_no_counts",),
+    ),
+    Mutant(
         name="information_not_given_the_prediction",
         file="criteria/comparators/counted_information.py",
         old="place = np.ravel_multi_index((strata, codes, classes), shape)",
