@@ -15,6 +15,7 @@ import invariscope as iv
 from invariscope.criteria.comparators.conditional_mutual_information import BELOW_ZERO
 from invariscope.criteria.comparators.counted_information import (
     by_chance,
+    by_dealing,
     counting_bias,
     deviance,
     interval_of,
@@ -117,6 +118,39 @@ def test_weights_count_rows_and_the_order_of_rows_does_not_matter(seed: int) -> 
     plain = iv.conditional_mutual_information(said, y, env, n_boot=99)
     assert moved.value == pytest.approx(plain.value, rel=1e-12)
     assert moved.null == pytest.approx(plain.null, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [0.1, 0.5, 1e9])
+def test_weights_that_are_no_counts_leave_the_test_its_level(count: float, seed: int) -> None:
+    """Rounded, tables of 0.1 per row would be empty, and any information more than by chance; 10⁹ would not fit."""
+    said, _, env = labels(seed)
+    truth = np.random.default_rng(seed + 1).integers(0, 2, len(said))
+    for y in (truth, labels(seed)[1]):
+        plain = iv.conditional_mutual_information(said, y, env, method="counted")
+        weighted = iv.conditional_mutual_information(said, y, env, method="counted", weight=np.full(len(env), count))
+        assert weighted.value == pytest.approx(plain.value, abs=1e-9)
+        assert weighted.pvalue == pytest.approx(plain.pvalue, abs=0.08)
+        assert weighted.pair_pvalues == pytest.approx(plain.pair_pvalues, abs=0.2)
+        assert weighted.null.mean() == pytest.approx(plain.null.mean(), rel=0.1)
+
+
+def test_rows_dealt_with_their_weights_are_every_deal_within_strata(seed: int) -> None:
+    """Four rows in each of two strata: the mean over all deals, in a loop."""
+    rng = np.random.default_rng(seed)
+    strata, codes = np.repeat([0, 1], 4), np.tile([0, 0, 1, 1], 2)
+    y, weight = np.tile([0, 1], 4), rng.uniform(0.2, 3.0, 8)
+    each = [
+        deviance(tables_of(np.r_[a, b], y, strata, weight)).sum()
+        for a in itertools.permutations(codes[:4])
+        for b in itertools.permutations(codes[4:])
+    ]
+    drawn = by_dealing(codes, y, strata, weight, 4000, np.random.default_rng(seed))
+    assert drawn.total.mean() == pytest.approx(np.mean(each), abs=4 * np.std(each) / math.sqrt(4000))
+    assert np.unique(drawn.total.round(9)).tolist() == np.unique(np.round(each, 9)).tolist()
+    assert drawn.pairs[:, 0, 1] == pytest.approx(drawn.total)
+    again = rng.permutation(8)
+    other = by_dealing(codes[again], y[again], strata[again], weight[again], 4000, np.random.default_rng(seed))
+    assert (other.total == drawn.total).all()
 
 
 def test_the_interval_is_wide_near_nothing_and_normal_far_from_it() -> None:

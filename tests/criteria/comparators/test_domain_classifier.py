@@ -134,6 +134,22 @@ def test_environments_far_apart_are_told_apart_without_error(seed: int) -> None:
     assert found.estimator == "logistic regression, 5 folds"
 
 
+def test_no_pvalue_is_0_however_many_rows_say_so() -> None:
+    """100 standard errors are beyond what a double holds of a normal law's tail."""
+    found = pair_pvalues(np.array([[0.0, 100.0], [100.0, 0.0]]))
+    assert 0 < found[0, 1] == found[1, 0] < 1e-300
+
+
+@pytest.mark.parametrize("count", [0.5, 1e9])
+def test_pvalues_of_pairs_are_of_rows_where_weights_are_no_counts(count: float, seed: int) -> None:
+    """As those of all environments are: the same weight for every row says nothing."""
+    z, y = rows(seed)
+    trained = iv.EnvironmentClassifier().fit(*rows(seed + 1, shift=1.0), ENV)
+    plain = trained.apply(z, y, ENV, n_boot=99)
+    weighted = trained.apply(z, y, ENV, n_boot=99, weight=np.full(90, count))
+    assert weighted.pair_pvalues == pytest.approx(plain.pair_pvalues, rel=1e-6)
+
+
 def test_the_target_gives_environments_away_where_it_is_compared(seed: int) -> None:
     rng = np.random.default_rng(seed)
     env = np.repeat(["a", "b"], 100)

@@ -10,6 +10,7 @@ import numpy as np
 
 from invariscope.criteria.comparators.counted_information import (
     by_chance,
+    by_dealing,
     counting_bias,
     interval_of,
     observed,
@@ -29,12 +30,13 @@ from invariscope.ratios.estimator import GroupedRows
 from invariscope.results import Estimate
 from invariscope.rows.arrays import Floats, Integers
 from invariscope.rows.environments import Environments
-from invariscope.rows.resampling import generator, notes_on_weights, pvalue
+from invariscope.rows.resampling import generator, notes_on_weights, pvalue, whole
 from invariscope.rows.settings import NOT_DRAWN, number_of_draws, one_of
 from invariscope.rows.targets import Target, target_of
 
 METHODS = ("auto", "counted", "classifier")
 ROWS_OF_CELL = 5  # on average, from which counting is trusted by itself
+TIES = 1e-10  # nats per row: sums of weights in another order differ by less
 COMPARED = "target given prediction"
 BELOW_ZERO = (
     "The value is below 0, which information is not: classifiers named the environments of unseen rows no better for "
@@ -147,9 +149,13 @@ def _by_counts(
     data: Environments, target: Target, strata: Integers, draws: int, rng: np.random.Generator
 ) -> ConditionalInformationResult:
     """The value and its law by chance from tables of counts, 2 N I of which are sums over strata."""
-    tables = tables_of(data.codes, target.values.astype(np.intp), strata, data.weight)
+    rows = data.codes, target.values.astype(np.intp), strata
+    tables = tables_of(*rows, data.weight)
     total, found = float(tables.sum()), observed(tables)
-    drawn = by_chance(tables, draws, rng)
+    if data.weight is None or whole(data.weight) is not None:
+        drawn = by_chance(tables, draws, rng)
+    else:
+        drawn = by_dealing(*rows, data.weight, draws, rng)
     count, value = len(data), float(found.total[0]) / (2 * total)
     of_two = data.rows[:, None] + data.rows
     np.fill_diagonal(of_two, np.inf)
@@ -158,11 +164,13 @@ def _by_counts(
     return ConditionalInformationResult(
         value=value,
         interval=interval_of(tables, float(found.total[0])) if draws else (math.nan, math.nan),
-        pvalue=pvalue(value, null),
+        pvalue=pvalue(value - TIES, null),
         null=null,
         labels=data.labels,
         pairs=found.pairs[0] / (2 * of_two),
-        pair_pvalues=_square(np.array([pvalue(found.pairs[0][p], drawn.pairs[:, *p]) for p in places]), count),
+        pair_pvalues=_square(
+            np.array([pvalue(found.pairs[0][p] - 2 * of_two[p] * TIES, drawn.pairs[:, *p]) for p in places]), count
+        ),
         per_environment=_each(data, found.others[0] / (2 * total)),
         compared=COMPARED,
         estimator="counted",

@@ -9,6 +9,7 @@ import scipy.special
 
 from invariscope.rows.arrays import Floats, Integers
 
+NUMBERS = 2**22  # rows times deals, or cells times deals, that lie in memory at a time
 LARGE = 1000.0  # 2 N I from which a normal law takes over from the non-central χ²
 QUANTILE = float(scipy.special.ndtri(0.975))
 
@@ -58,24 +59,52 @@ def information(tables: Floats) -> Information:
 def observed(tables: Floats) -> Information:
     """Of tables (S, E, K), added up over strata: I(E; Y | ŷ) = Σ_s (n_s / n) I(E; Y | ŷ = s)."""
     each = information(tables)
-    return Information(*(part.sum(axis=0, keepdims=True) for part in (each.total, each.pairs, each.others)))
+    return Information(*(part.sum(axis=0, keepdims=True) for part in _parts(each)))
 
 
 def by_chance(tables: Floats, draws: int, rng: np.random.Generator) -> Information:
-    """The same when environments are dealt at random among the rows of every stratum.
+    """The same when environments are dealt at random among the rows of every stratum, each of which counts once.
 
-    Then a table has its margins, and is drawn as it is without dealing any row. Broken weights are rounded.
+    Then a table has its margins, and is drawn as it is without dealing any row.
     """
     from scipy.stats import random_table
 
     count, classes = tables.shape[1:]
     sums = Information(np.zeros(draws), np.zeros((draws, count, count)), np.zeros((draws, count)))
-    for table in np.rint(tables).astype(np.int64):
+    for table in tables.astype(np.int64):
         rows, columns = table.sum(axis=1), table.sum(axis=0)
         if np.count_nonzero(rows) > 1 and np.count_nonzero(columns) > 1:  # else nothing can be dealt
             drawn = random_table(rows, columns).rvs(draws, random_state=rng)
             sums = sums + information(np.asarray(drawn, dtype=np.float64).reshape(draws, count, classes))
     return sums
+
+
+def by_dealing(
+    codes: Integers, classes: Integers, strata: Integers, weight: Floats, draws: int, rng: np.random.Generator
+) -> Information:
+    """The same where weights are no counts of rows, and tables no counts: rows themselves, with weights, are dealt."""
+    there = np.flatnonzero(weight > 0)
+    # stratum after stratum, whatever the order of the rows
+    order = there[np.lexsort((weight[there], classes[there], codes[there], strata[there]))]
+    codes, classes, strata, weight = codes[order], classes[order], strata[order], weight[order]
+    shape = tuple(int(values.max()) + 1 for values in (strata, codes, classes))
+    cells = int(np.prod(shape))
+    block = max(1, NUMBERS // max(len(codes), cells))
+    count = shape[1]
+    parts = [Information(np.empty(0), np.empty((0, count, count)), np.empty((0, count)))]
+    for first in range(0, draws, block):
+        size = min(block, draws - first)
+        dealt = codes[np.argsort(strata + rng.random((size, len(codes))), axis=1)]
+        place = np.arange(size)[:, None] * cells + np.ravel_multi_index((strata, dealt, classes), shape)
+        tables = np.bincount(place.ravel(), np.broadcast_to(weight, place.shape).ravel(), size * cells)
+        each = information(np.asarray(tables, dtype=np.float64).reshape(-1, *shape[1:]))
+        of_draws = (part.reshape(size, shape[0], *part.shape[1:]).sum(axis=1) for part in _parts(each))
+        parts.append(Information(*of_draws))
+    return Information(*(np.concatenate(part) for part in zip(*map(_parts, parts), strict=True)))
+
+
+def _parts(found: Information) -> tuple[Floats, Floats, Floats]:
+    return found.total, found.pairs, found.others
 
 
 def counting_bias(tables: Floats) -> float:

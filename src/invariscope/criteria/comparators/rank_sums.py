@@ -105,10 +105,10 @@ def pair_areas(log_probabilities: Floats, codes: Integers, group: Integers, weig
 
 
 def pair_pvalues(deviations: Floats) -> Floats:
-    """One-sided, allowing for having looked at all pairs (Holm); 1 on the diagonal."""
+    """One-sided, allowing for having looked at all pairs (Holm), never 0; 1 on the diagonal."""
     upper = np.triu_indices(len(deviations), 1)
     pvalues = np.ones(deviations.shape)
-    pvalues[upper] = holm(scipy.special.ndtr(-deviations[upper]))
+    pvalues[upper] = holm(np.maximum(scipy.special.ndtr(-deviations[upper]), np.finfo(float).tiny))
     return np.minimum(pvalues, pvalues.T)
 
 

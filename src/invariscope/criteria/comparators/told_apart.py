@@ -31,7 +31,9 @@ def told_apart(
     accuracy_null, null_areas = dealt(groups, draws, rng)
     null, ahead = null_areas.mean(axis=1), float(areas_ahead[0].mean())
     pairs, _ = pair_areas(said.crossed, codes, said.fold, said.weight)
-    _, deviations = pair_areas(said.ahead[later], codes[later], said.fold[later], said.weight[later])
+    worth = said.weight if said.rows.weight is None else said.weight * said.weight.sum() / (said.weight**2).sum()
+    # dealt are rows: those whose weights are no counts vary as so many rows as they are worth
+    _, deviations = pair_areas(said.ahead[later], codes[later], said.fold[later], worth[later])
     shares = said.rows.totals / said.rows.totals.sum()
     return DomainClassifierResult(
         value=float(accuracy[0]),
