@@ -177,10 +177,14 @@ def test_no_criterion_is_left_out() -> None:
 
 def test_who_has_a_test_is_what_results_say() -> None:
     """Where the page says that there is a null distribution, a result has one, and nowhere else."""
-    has = {name: cells[5] for cells in lines_of("## What each of them asks") for name in re.findall(r"`(\w+)`", cells[0])}
+    has = {
+        name: cells[5] for cells in lines_of("## What each of them asks") for name in re.findall(r"`(\w+)`", cells[0])
+    }
     tested = {name.partition(", ")[0] for name in TESTS}
     assert {name for name, cell in has.items() if cell.startswith("yes")} == tested
-    uses = {name: cells[2] for cells in lines_of("## What each of them asks") for name in re.findall(r"`(\w+)`", cells[0])}
+    uses = {
+        name: cells[2] for cells in lines_of("## What each of them asks") for name in re.findall(r"`(\w+)`", cells[0])
+    }
     without = {name for name in CRITERIA if "target" not in CRITERIA[name].needs} | {"density_ratio"}
     assert {name for name, cell in uses.items() if cell.startswith("no")} == without
 

@@ -265,4 +265,20 @@ MUTANTS = [
         seen="damping=1e300 gives V of minus infinity",
         tests=("laws/test_settings.py::test_a_number_is_computed_with_or_refused",),
     ),
+    Mutant(
+        name="gauss_newton_keeps_what_bends_down",
+        file="criteria/influence/penalties.py",
+        old="        if not self.residual_curvature:\n            return np",
+        new="        if self.residual_curvature and self.strength < 0:\n            return np",
+        seen="V of a model trained by IRM is a division by what happens to be left of curvature",
+        tests=("criteria/influence/test_penalties.py::test_where_a_penalty_bends_down_its_squares_alone_count",),
+    ),
+    Mutant(
+        name="negative_curvature_is_only_damped",
+        file="criteria/influence/solution.py",
+        old='bent = () if options.damping != "auto" else',
+        new='bent = () if options.damping == "auto" else',
+        seen="negative curvature is damped away, and V depends on how much was added",
+        tests=("criteria/influence/test_damping.py::test_colored_digits_under_a_heavy_irm_penalty",),
+    ),
 ]

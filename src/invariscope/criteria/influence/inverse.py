@@ -137,6 +137,22 @@ def choose_damping(damping: float | str, whole: Curvatures, of_risks: Curvatures
     return Damping(added, base, noise, reason, notes)
 
 
+def takes_curvature_away(whole: Curvatures, of_risks: Curvatures, rows: float) -> tuple[str, ...]:
+    """A note, where a penalty leaves the Hessian nearer to zero, or below it, than the sampling noise of the risks'.
+
+    Influences then are made of what is added to such directions. The Gauss–Newton form of the penalty has none.
+    """
+    risks = of_risks.values[of_risks.live & (of_risks.values > 0)]
+    lowest = float(whole.values[whole.live].min(initial=math.inf))
+    if lowest >= min(noise_level(risks, rows), float(risks.min(initial=math.inf))):
+        return ()
+    ahead = _not_a_minimum(lowest) if lowest < 0 else "The penalty takes curvature away."
+    return (
+        f"{ahead} So the penalty's second derivatives are taken in the form of Gauss and Newton, without the part that "
+        "vanishes where the penalty is met; a number as damping, 0 say, keeps that part.",
+    )
+
+
 def _for_their_units(of_risks: Curvatures, small: int, rows: float) -> str:
     """Advice where directions are flat because of the units of their columns."""
     alike = of_risks.balanced[np.abs(of_risks.balanced) > NULL_SPACE * np.abs(of_risks.balanced).max()]

@@ -40,12 +40,15 @@ class Penalised:
 
     ``shares`` q (m,) add up to 1: 1/m each in the paper. With a loss c times as large, as reported (c = 2 for the
     squared loss), objective = c (mean ℓ + λ c R): the strength is c λ. Groups are the environments or, for the split
-    form, their halves 2e and 2e + 1.
+    form, their halves 2e and 2e + 1. R is made of squares: without ``residual_curvature`` its second derivatives are
+    those of Gauss and Newton, from which what is multiplied with D_e, or with ℓ_e − ℓ̄, is left out. It is 0 where the
+    penalty is met; elsewhere it may bend the objective down.
     """
 
     name: str
     strength: float
     shares: Floats
+    residual_curvature: bool = True
 
     @property
     def parts(self) -> int:
@@ -75,6 +78,8 @@ class Penalised:
         """What the second derivatives of loss and slope of a row are multiplied with, by group: (..., J) each."""
         m = len(sizes) // self.parts
         on_risk = np.repeat(self.shares / sizes.reshape(m, self.parts).sum(axis=1), self.parts)
+        if not self.residual_curvature:
+            return np.broadcast_to(on_risk, means.loss.shape), None
         if not self.uses_slopes:
             apart = means.loss - means.loss.mean(axis=-1, keepdims=True)
             return on_risk + 2.0 * self.strength * apart / (m * sizes), None
@@ -92,6 +97,8 @@ class Penalised:
             return math.sqrt(2 * self.strength / m) * vectors, np.ones(m)
         # a bᵀ + b aᵀ = ½ (a + b)(a + b)ᵀ − ½ (a − b)(a − b)ᵀ
         even, odd = vectors[..., 0::2, :], vectors[..., 1::2, :]
+        if not self.residual_curvature:  # a and b differ by noise alone
+            return math.sqrt(self.strength / (2 * m)) * (even + odd), np.ones(m)
         both = np.concatenate([even + odd, even - odd], axis=-2)
         return math.sqrt(self.strength / (2 * m)) * both, np.repeat([1.0, -1.0], m)
 

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from invariscope.criteria.influence.inverse import NULL_SPACE, Curvatures, Damping, balanced, choose_damping
+from invariscope.criteria.influence.inverse import (
+    NULL_SPACE,
+    Curvatures,
+    Damping,
+    balanced,
+    choose_damping,
+    takes_curvature_away,
+)
 from invariscope.criteria.influence.penalties import NONE, Penalised, groups_of, penalised_hessian
 from invariscope.criteria.influence.row_derivatives import RowDerivatives, group_means, row_covariance
 from invariscope.criteria.influence.shares import by_row, rows_that_count
@@ -234,7 +241,13 @@ def dense_penalised(
     of_risks = eigen(risks)
     _refuse_overbearing(hessian, float(of_risks[0].values.max()))
     curvatures, vectors = eigen(hessian)
+    bent = () if options.damping != "auto" else takes_curvature_away(curvatures, of_risks[0], counted)
+    if bent:
+        penalty = replace(penalty, residual_curvature=False)
+        hessian, _ = penalised_hessian(rows, theta, penalty, codes, sizes)
+        curvatures, vectors = eigen(hessian)
     chosen = choose_damping(options.damping, curvatures, of_risks[0], counted)
+    chosen.notes.extend(bent)
     eigenvalues, live = curvatures.values, curvatures.live
     basis = vectors[:, live]
     influences = -gradient @ (basis / (eigenvalues[live] + chosen.added)) @ basis.T
