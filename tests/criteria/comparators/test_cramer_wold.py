@@ -116,3 +116,15 @@ def test_what_cannot_be_done_is_told() -> None:
         iv.cramer_wold([0.0, 1.0, 2.0, 3.0], env=list("aabb"), over="least")
     with pytest.raises(iv.InputError, match="projections is 0: give a whole number from 1"):
         iv.cramer_wold([0.0, 1.0, 2.0, 3.0], env=list("aabb"), projections=0)
+
+
+def test_too_few_deals_for_many_pairs_are_noted() -> None:
+    rng = np.random.default_rng(0)
+    z, env = rng.normal(size=(90, 1)), np.repeat(list("abcdef"), 15)
+    few = "With 15 pairs, 99 draws cannot make the p-value of a pair smaller than 0.15: n_boot=300 would."
+    assert few in iv.cramer_wold(z, env=env, n_boot=99).notes
+    assert not any("pairs" in note for note in iv.cramer_wold(z, env=env, n_boot=300).notes)
+    for y in (rng.integers(0, 2, 90), rng.normal(size=90)):  # counted, and judged
+        told = np.zeros(90) if y.dtype.kind == "i" else z
+        assert few in iv.conditional_mutual_information(told, y, env, n_boot=99).notes
+        assert few not in iv.conditional_mutual_information(told, y, env, n_boot=0).notes

@@ -169,6 +169,41 @@ def test_other_classifiers_do_it_as_well(classifier: Any, seed: int) -> None:
     assert found.pvalue == 0.01
 
 
+@pytest.mark.parametrize("what", ["some", "turned", "without y", "another model's, turned", "another model's, classes"])
+def test_rows_it_has_seen_get_no_pvalue(what: str, seed: int) -> None:
+    """In-sample accuracy is far above chance whatever the rows: a p-value would say that laws differ."""
+    z, y = rows(seed)
+    some, new = np.arange(0, len(ENV), 2), rows(seed + 1)
+    target = (y > 0).astype(int) if what == "another model's, classes" else None if what == "without y" else y
+    trained = iv.EnvironmentClassifier(DecisionTreeClassifier(random_state=0)).fit(z, target, ENV)
+    given = {
+        "some": (z[some], y[some], ENV[some]),
+        "turned": (z[::-1], y[::-1], ENV[::-1]),
+        "without y": (z[::-1], None, ENV[::-1]),
+        "another model's, turned": (new[0][::-1], y[::-1], ENV[::-1]),
+        "another model's, classes": (new[0], target, ENV),
+    }[what]
+    found = trained.apply(*given, n_boot=99)
+    assert np.isnan(found.pvalue)
+    assert found.estimator.endswith("in-sample")
+    assert any("no p-value is given" in note for note in found.notes)
+    targets = {"without y": None, "another model's, classes": (new[1] > 0).astype(int)}
+    other = trained.apply(new[0], targets.get(what, new[1]), ENV, n_boot=99)
+    assert other.estimator.endswith("trained on other rows")
+    assert np.isfinite(other.pvalue)
+
+
+def test_new_rows_of_values_that_repeat_are_new(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, len(ENV), size=(len(ENV), 1)).astype(float)  # each is held by one row on average
+    trained = iv.EnvironmentClassifier().fit(z, None, ENV)
+    new = trained.apply(rng.integers(0, len(ENV), size=(len(ENV), 1)).astype(float), None, ENV, n_boot=99)
+    assert new.estimator.endswith("trained on other rows")
+    binary = rng.integers(0, 2, size=(len(ENV), 3)).astype(float)
+    few = iv.EnvironmentClassifier().fit(binary, None, ENV)
+    assert few.apply(binary[::-1], None, ENV, n_boot=99).estimator.endswith("trained on other rows")
+
+
 def test_a_trained_classifier_says_what_it_is(seed: int) -> None:
     z, y = rows(seed)
     assert repr(iv.EnvironmentClassifier("forest")) == "<EnvironmentClassifier (forest), not trained>"

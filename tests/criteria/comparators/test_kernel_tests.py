@@ -228,7 +228,7 @@ def test_holm_by_hand_and_how_small_p_values_can_be(seed: int) -> None:
     assert holm(np.array([0.02, 0.5, 0.01])) == pytest.approx([0.04, 0.5, 0.03])
     rng = np.random.default_rng(seed)
     found = iv.mmd(rng.normal(size=(70, 1)), env=np.repeat(np.arange(7), 10), n_boot=99)
-    assert any("With 21 pairs, 99 deals cannot make the p-value of a pair smaller than 0.21" in n for n in found.notes)
+    assert any("With 21 pairs, 99 draws cannot make the p-value of a pair smaller than 0.21" in n for n in found.notes)
 
 
 def test_rounding_is_no_difference() -> None:

@@ -248,10 +248,26 @@ MUTANTS += [
     Mutant(
         name="seen_rows_have_a_pvalue",
         file="criteria/comparators/environment_classifier.py",
-        old="seen = _same(self.seen_, _who_is_where(sample.data))",
+        old="seen = _same(self.seen_, _who_is_where(sample))",
         new="seen = False",
         seen="a classifier that knows its rows by heart is called significant",
         tests=(f"{_DOMAIN}::test_trained_on_a_reference_and_applied_to_others",),
+    ),
+    Mutant(
+        name="seen_rows_in_another_order_are_new",
+        file="criteria/comparators/environment_classifier.py",
+        old="return any(_known(before, now) > 0.5 for before, now in zip(trained, given, strict=True))",
+        new="return False",
+        seen="some of the rows it was trained on get a p-value",
+        tests=(f"{_DOMAIN}::test_rows_it_has_seen_get_no_pvalue",),
+    ),
+    Mutant(
+        name="values_that_repeat_are_seen_rows",
+        file="criteria/comparators/environment_classifier.py",
+        old="once = held[times == 1]",
+        new="once = held",
+        seen="new rows of few different values get no p-value",
+        tests=(f"{_DOMAIN}::test_new_rows_of_values_that_repeat_are_new",),
     ),
     Mutant(
         name="strata_without_rows_count",

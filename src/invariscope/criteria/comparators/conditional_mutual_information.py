@@ -18,7 +18,7 @@ from invariscope.criteria.comparators.counted_information import (
 )
 from invariscope.criteria.comparators.fold_scores import FOLDS, checked_classifier, judged, rows_to_judge
 from invariscope.criteria.comparators.judged_information import QUANTILE, gained, tested
-from invariscope.criteria.comparators.kernel_test import holm
+from invariscope.criteria.comparators.kernel_test import holm, notes_on_pairs
 from invariscope.criteria.comparators.result import ConditionalInformationResult
 from invariscope.criteria.comparators.samples import sample_of
 from invariscope.criteria.material import AuditOptions, Material, have
@@ -174,7 +174,7 @@ def _by_counts(
         per_environment=_each(data, found.others[0] / (2 * total)),
         compared=COMPARED,
         estimator="counted",
-        notes=(*data.notes, *notes_on_weights(data.weight), *(() if draws else (NOT_DRAWN,))),
+        notes=_notes(data, draws),
         corrected=max(0.0, value - counting_bias(tables) / (2 * total)),
         statistic=value,
         strata=len(tables),
@@ -191,7 +191,6 @@ def _by_classifiers(
     predictions = GroupedRows(np.ascontiguousarray(rows.X[:, : sample.z.shape[1]]), rows.offsets, rows.weight)
     without = judged(classifier, predictions, rng, knowing.fold)
     found, test = gained(knowing, without), tested(knowing, without, draws, rng)
-    remarks = [*([BELOW_ZERO] if found.mean < 0.0 else []), *([] if draws else [NOT_DRAWN])]
     low, high = (max(0.0, found.mean + sign * QUANTILE * found.error) for sign in (-1.0, 1.0))
     return ConditionalInformationResult(
         value=found.mean,
@@ -204,11 +203,16 @@ def _by_classifiers(
         per_environment=_each(data, found.others),
         compared=COMPARED,
         estimator=f"{knowing.description}, {FOLDS} folds",
-        notes=(*data.notes, *notes_on_weights(data.weight), *remarks),
+        notes=_notes(data, draws, *([BELOW_ZERO] if found.mean < 0.0 else [])),
         corrected=max(0.0, found.mean),
         statistic=test.statistic,
         strata=0,
     )
+
+
+def _notes(data: Environments, draws: int, *remarks: str) -> tuple[str, ...]:
+    few = notes_on_pairs(math.comb(len(data), 2), draws)
+    return (*data.notes, *notes_on_weights(data.weight), *remarks, *few, *(() if draws else (NOT_DRAWN,)))
 
 
 def _each(data: Environments, values: Floats) -> dict[Any, Estimate]:

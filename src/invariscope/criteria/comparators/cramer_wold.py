@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from invariscope.criteria.comparators.deals import Deals
-from invariscope.criteria.comparators.kernel_test import holm
+from invariscope.criteria.comparators.kernel_test import holm, notes_on_pairs
 from invariscope.criteria.comparators.projections import KNOTS, Projection, directions
 from invariscope.criteria.comparators.result import ComparatorResult
 from invariscope.criteria.comparators.samples import Sample, sample_of
@@ -120,7 +121,12 @@ def cramer_wold(
         per_environment=dict(zip(data.labels, apart, strict=True)),
         compared=sample.compared,
         estimator="exact" if all(each.exact for each in along) else f"at {KNOTS} quantiles",
-        notes=(*data.notes, *notes_on_weights(data.weight), *(() if draws else (NOT_DRAWN,))),
+        notes=(
+            *data.notes,
+            *notes_on_weights(data.weight),
+            *notes_on_pairs(math.comb(len(data), 2), draws),
+            *(() if draws else (NOT_DRAWN,)),
+        ),
     )
 
 

@@ -13,15 +13,14 @@ from invariscope.criteria.comparators.samples import Sample, sample_of, target_c
 from invariscope.criteria.comparators.told_apart import told_apart
 from invariscope.errors import InputError
 from invariscope.ratios.estimator import GroupedRows, Units
-from invariscope.rows.arrays import Array
-from invariscope.rows.environments import Environments
+from invariscope.rows.arrays import Floats
 from invariscope.rows.resampling import generator
 from invariscope.rows.settings import NOT_DRAWN, number_of_draws
 from invariscope.rows.targets import target_of
 
 SEEN = (
-    "The classifier was trained on rows with these very environments and targets: accuracy and areas are in-sample, "
-    "and no p-value is given."
+    "The classifier was trained on these rows, or on rows with these very environments and targets: accuracy and areas "
+    "are in-sample, and no p-value is given."
 )
 
 
@@ -65,7 +64,7 @@ class EnvironmentClassifier:
         spread = np.sqrt(np.average((columns - centre) ** 2, axis=0, weights=weights))
         self.units_ = Units(np.arange(columns.shape[1]), centre, np.where(spread > 0, spread, 1.0))
         self.fitted_ = FittedClassifier.of(checked_classifier(self.classifier), self._rows(sample), rng)
-        self.seen_ = _who_is_where(sample.data)
+        self.seen_ = _who_is_where(sample)
         return self
 
     def apply(
@@ -89,7 +88,7 @@ class EnvironmentClassifier:
             )
         rows = self._rows(sample)
         scores = self.fitted_.log_probabilities(rows.X)
-        seen = _same(self.seen_, _who_is_where(sample.data))
+        seen = _same(self.seen_, _who_is_where(sample))
         said = Judged(rows, np.zeros(len(rows.X), dtype=np.intp), scores, scores, self.fitted_.description)
         estimator = f"{said.description}, trained on other rows" if not seen else f"{said.description}, in-sample"
         result = told_apart(sample, said, 0 if seen else draws, rng, estimator)
@@ -112,12 +111,29 @@ class EnvironmentClassifier:
         return replace(rows, X=self.units_.apply(rows.X))
 
 
-def _who_is_where(data: Environments) -> tuple[Array, Array | None]:
-    """Environment and target of every row, in the user's order."""
-    return data.original(data.codes), None if data.y is None else data.original(data.y)
+def _who_is_where(sample: Sample) -> tuple[Floats, Floats]:
+    """Rows by all they hold, and by environment and target alone: another model's rows have these in common."""
+    where = sample.data.codes[:, None].astype(np.float64)
+    return np.hstack([where, sample.z, sample.y]), np.hstack([where, sample.y])
 
 
-def _same(one: tuple[Array, Array | None], other: tuple[Array, Array | None]) -> bool:
-    """Whether these are the same rows, as far as environments and targets tell (environments alone do not)."""
-    (codes, y), (other_codes, other_y) = one, other
-    return y is not None and other_y is not None and np.array_equal(codes, other_codes) and np.array_equal(y, other_y)
+def _same(trained: tuple[Floats, Floats], given: tuple[Floats, Floats]) -> bool:
+    """Whether these are rows it was trained on: all or some of them, in any order, also of another model.
+
+    They are if more than half of them hold what exactly one row of those it was trained on holds. Of new rows with
+    values that repeat, at most about 1/e do by chance: k e^{−k}, where each value is held by k rows on average.
+    Classes repeat too often for that; there, the same classes in the same order are the same rows.
+    """
+    if given[1].shape[1] > 1 and np.array_equal(trained[1], given[1]):
+        return True
+    return any(_known(before, now) > 0.5 for before, now in zip(trained, given, strict=True))
+
+
+def _known(trained: Floats, given: Floats) -> float:
+    """The share of rows that hold what exactly one row of the others holds."""
+    held, times = np.unique(trained, axis=0, return_counts=True)
+    once = held[times == 1]
+    both, place = np.unique(np.concatenate([once, given]), axis=0, return_inverse=True)
+    there = np.zeros(len(both), dtype=bool)
+    there[place.reshape(-1)[: len(once)]] = True
+    return float(there[place.reshape(-1)[len(once) :]].mean())

@@ -147,6 +147,23 @@ def by_chance(statistic: Floats) -> float:
     return pvalue(float(statistic[0] - TIES * null.std() - 1e-12), null)
 
 
+def notes_on_pairs(pairs: int, draws: int) -> tuple[str, ...]:
+    """What Holm's method leaves of p-values of pairs where draws are few.
+
+    >>> notes_on_pairs(15, 99)
+    ('With 15 pairs, 99 draws cannot make the p-value of a pair smaller than 0.15: n_boot=300 would.',)
+    >>> notes_on_pairs(15, 999), notes_on_pairs(15, 0)
+    ((), ())
+    """
+    least = pairs / (draws + 1)
+    if not draws or least <= 0.05:
+        return ()
+    return (
+        f"With {pairs} pairs, {draws} draws cannot make the p-value of a pair smaller than {least:.2g}: "
+        f"n_boot={20 * pairs} would.",
+    )
+
+
 def holm(each: Floats) -> Floats:
     """p-values (m,) that allow for having looked at all of them (Holm 1979).
 

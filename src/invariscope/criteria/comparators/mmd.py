@@ -11,7 +11,7 @@ import numpy as np
 from invariscope.criteria.comparators.deals import Deals
 from invariscope.criteria.comparators.discrepancies import mmd2_from_the_rest, pairwise_mmd2
 from invariscope.criteria.comparators.kernel_sums import Spreads
-from invariscope.criteria.comparators.kernel_test import KernelTest, by_chance, holm, kernel_test
+from invariscope.criteria.comparators.kernel_test import KernelTest, by_chance, holm, kernel_test, notes_on_pairs
 from invariscope.criteria.comparators.result import ComparatorResult
 from invariscope.criteria.material import AuditOptions, Material
 from invariscope.criteria.registry import criterion
@@ -146,10 +146,4 @@ def _of_pairs(test: KernelTest, pairs: Floats, spreads: Spreads, unbiased: bool)
     for (a, b), value in zip(places, adjusted, strict=True):
         out[a, b] = out[b, a] = value
     np.fill_diagonal(out, 1.0)
-    least = len(places) / (test.draws + 1)
-    if least <= 0.05:
-        return out, ()
-    return out, (
-        f"With {len(places)} pairs, {test.draws} deals cannot make the p-value of a pair smaller than {least:.2g}: "
-        f"n_boot={20 * len(places)} would.",
-    )
+    return out, notes_on_pairs(len(places), test.draws)
