@@ -107,7 +107,7 @@ CLASSES = np.tile(["no", "yes"], N // 2)
 
 CASES = [
     # --- baseline ---
-    Case("names no column: give one", lambda: in_columns(","), lambda: in_columns("base")),
+    Case("names no column: give one", in_columns, lambda: in_columns("base")),
     Case("save the table in a file", lambda: against("-"), lambda: against(saved())),
     Case("pass missing=", lambda: against(missing="drop-rows"), lambda: against(missing="impute-median")),
     # --- names of columns ---
