@@ -1100,6 +1100,8 @@ def test_a_model_file_may_be_the_baseline_with_columns_of_its_own(run: Run, hosp
         ("--baseline sex", 'column "sex" (--baseline) does not hold numbers: give what the baseline predicts'),
         ("--baseline score --prediction score", 'column "score" is both --prediction and --baseline: name two columns'),
         ("--baseline none.skops", "--baseline none.skops"),
+        ("--baseline=", "--baseline names no column: give one, or one per class with commas between them"),
+        ("--baseline ,", "--baseline names no column"),
         ("--baseline b.skops --missing drop-rows", "pass --missing impute-median, or its predictions as a column"),
     ],
 )

@@ -257,7 +257,7 @@ DOORS: dict[str, Door] = {
     ),
     "conditional_mutual_information": Door(
         iv.conditional_mutual_information,
-        {**PREDICTED, "n_boot": 0},
+        {**PREDICTED, "predictions": plain.X, "n_boot": 0},
         {**P_KINDS, **DRAWN, "predictions": "matrix"},
         slow=True,
     ),

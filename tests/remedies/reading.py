@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 import invariscope as iv
-from invariscope.reading.baseline import baseline_of_model
+from invariscope.reading.baseline import baseline_in, baseline_of_model
 from invariscope.reading.encoding import one_hot
 from invariscope.reading.environment_labels import with_remedy
 from invariscope.reading.model_columns import model_of_predictions
@@ -77,6 +77,10 @@ def against(source: Any = TABLE, **options: Any) -> Any:
     return baseline_of_model(fitted(), source, ReadOptions(target="y", env="site", **options), "b.skops")
 
 
+def in_columns(*names: str) -> Any:
+    return baseline_in(read_with(having(base=TABLE["y"]), ReadOptions(target="y", env="site", baseline=names)))
+
+
 def saved() -> str:
     TABLE.to_csv("t.csv", index=False)
     return "t.csv"
@@ -103,6 +107,7 @@ CLASSES = np.tile(["no", "yes"], N // 2)
 
 CASES = [
     # --- baseline ---
+    Case("names no column: give one", in_columns, lambda: in_columns("base")),
     Case("save the table in a file", lambda: against("-"), lambda: against(saved())),
     Case("pass missing=", lambda: against(missing="drop-rows"), lambda: against(missing="impute-median")),
     # --- names of columns ---

@@ -34,7 +34,9 @@ def baseline_in(data: Dataset) -> Any:
 
     Several are taken in the order of the classes, or by their names, where these are the classes.
     """
-    columns = data.others["baseline"]
+    columns = data.others.get("baseline")
+    if columns is None:
+        raise InputError(f"{spelt('baseline')} names no column: give one, or one per class with commas between them")
     if columns.shape[1] == 1:
         return columns.iloc[:, 0].to_numpy()
     classes = {str(label) for label in pd.unique(pd.Series(data.y))}

@@ -150,3 +150,12 @@ def test_an_intercept_that_is_there_cannot_be_left_out() -> None:
     layer = torch.nn.Linear(2, 1, bias=False)
     assert influence_index(*rows, head=layer, n_boot=0).parameters == ("x0", "x1")
     assert influence_index(*rows, head=layer, intercept=False, n_boot=0).parameters == ("x0", "x1")
+
+
+@pytest.mark.parametrize("size", [1e150, 1e-150])
+@pytest.mark.parametrize("solver", ["auto", "kronecker"])
+def test_columns_too_far_from_one_are_refused_as_with_an_intercept(size: float, solver: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    z, env = rng.normal(size=(60, 2)), np.repeat(list("abc"), 20)
+    with pytest.raises(InputError, match=r'column "x0" holds numbers of the order of .* multiply it by a constant'):
+        influence_index(size * z, z[:, 0], env, intercept=False, solver=solver, n_boot=0)

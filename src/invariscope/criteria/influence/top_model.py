@@ -79,6 +79,7 @@ def rows_and_targets(
     """The rows, their target, and the names of the numbers to predict where a row has several."""
     if not has_several_targets(y):
         data = Environments.of(Z, y, env, weight)
+        data.refuse_out_of_range()
         target = target_of(data, task, outputs=_outputs(head, data))
         if head is None:
             refuse_unfit_for_own_heads(data, target)
