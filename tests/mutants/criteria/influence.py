@@ -265,4 +265,14 @@ MUTANTS = [
         seen="damping=1e300 gives V of minus infinity",
         tests=("laws/test_settings.py::test_a_number_is_computed_with_or_refused",),
     ),
+    Mutant(
+        name="noise_of_all_rows_alike",
+        file="criteria/influence/shares.py",
+        old="return float(1.0 / np.sum(shares**2 / data.rows))",
+        new="return float(data.rows.sum())",
+        seen="too little damping where environments have unequal rows",
+        tests=(
+            "criteria/influence/test_damping.py::test_noise_of_unequal_environments_is_that_of_as_many_rows_as_count",
+        ),
+    ),
 ]
