@@ -208,7 +208,7 @@ def test_what_cannot_be_done_is_told(seed: int) -> None:
 
 
 def test_pairs_are_tested_by_what_is_said_ahead(seed: int) -> None:
-    """Crosswise everything is known, ahead nothing: areas are 1, and no pair is significant; and the other way round."""
+    """Crosswise everything is known and ahead nothing: areas are 1, no pair is significant; and the other way round."""
     sample = sample_of(rows(seed)[0], None, ENV)
     there = rows_to_judge(sample)
     fold = np.arange(90) % FOLDS

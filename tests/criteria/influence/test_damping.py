@@ -115,4 +115,5 @@ def test_noise_of_unequal_environments_is_that_of_as_many_rows_as_count(seed: in
             n_boot=0,
         )
         lowest = float(np.linalg.eigvalsh(risks + penalty)[0])
-        assert lowest < 0 and found.damping == pytest.approx(noise - lowest)
+        assert lowest < 0
+        assert found.damping == pytest.approx(noise - lowest)
