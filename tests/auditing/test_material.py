@@ -288,7 +288,7 @@ def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any, **options: Any) -> None:
         raise AssertionError("a head was fitted")
 
-    for place in ("heads.fit.fit_shared", "heads.fit.fit_own", "criteria.influence.influence_index.fit_pooled"):
+    for place in ("heads.fit.fit_shared", "heads.fit.fit_own", "criteria.influence.top_model.fit_pooled"):
         monkeypatch.setattr(f"invariscope.{place}", refuse)
 
 

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.optimize import brentq
+from scipy.stats import ncx2, norm
 from sklearn.metrics import mutual_info_score
 
 import invariscope as iv
@@ -22,7 +23,7 @@ from invariscope.criteria.comparators.counted_information import (
     tables_of,
 )
 from invariscope.criteria.comparators.fold_scores import Judged
-from invariscope.criteria.comparators.judged_information import _cleared, gained
+from invariscope.criteria.comparators.judged_information import _cleared, _randomised, gained
 from invariscope.ratios.estimator import GroupedRows
 from tests.reference import projections_and_information as loops
 
@@ -168,6 +169,31 @@ def test_the_interval_is_wide_near_nothing_and_normal_far_from_it() -> None:
     assert value + 1.95 * error <= high < value + 2.5 * error
 
 
+@pytest.mark.parametrize(
+    ("table", "by_chi_square"),
+    [([[12, 18], [20, 10], [9, 21]], 1), ([[60, 140], [120, 80], [65, 135]], 1), ([[1, 9], [150, 2], [150, 2]], 0)],
+)
+def test_the_interval_is_the_wider_of_a_chi_square_and_a_normal_law(table: list[list[int]], by_chi_square: int) -> None:
+    """A second stratum of one environment alone says nothing: two degrees of freedom, from the first."""
+    tables = np.array([table, [[5, 9], [0, 0], [0, 0]]], dtype=float)
+    n, first = tables.sum(), tables[0]
+    gains = {
+        (e, y): math.log(first[e, y] * first.sum() / (first[e].sum() * first[:, y].sum()))
+        for e, y in itertools.product(range(3), range(2))
+    }
+    mean, square = (sum(first[cell] / n * gain**power for cell, gain in gains.items()) for power in (1, 2))
+    reach, bias = 1.959964 * math.sqrt((square - mean**2) / n), 8 - 4 - 4 + 2  # cells, (e, ŷ), (y, ŷ), ŷ
+    normal = [mean - bias / (2 * n) + sign * reach for sign in (-1, 1)]
+    skewed = [
+        brentq(lambda shift, share=share: ncx2.cdf(2 * n * mean, 2, shift) - share, 1e-9, 1000.0) / (2 * n)
+        for share in (0.975, 0.025)
+    ]
+    ends = (normal, skewed)[by_chi_square]
+    assert ends[1] == max(normal[1], skewed[1])  # a table for each of both
+    expected = max(0.0, min(normal[0], skewed[0])), ends[1]
+    assert interval_of(tables, 2 * n * mean) == pytest.approx(expected, rel=1e-6)
+
+
 def test_counting_bias_of_a_full_table() -> None:
     assert counting_bias(np.ones((3, 2, 4))) == 3 * (2 - 1) * (4 - 1)
 
@@ -267,6 +293,24 @@ def test_gains_are_cleared_of_what_the_fit_explains(seed: int) -> None:
     for _ in range(5):
         nudge = np.einsum("np,pe->ne", design, 0.1 * rng.normal(size=(2, 3)))
         assert spread(left + nudge) > spread(left)
+
+
+def test_a_row_of_weight_four_gains_and_varies_as_four_rows_do(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    more, less, chance = (rng.dirichlet([1.0, 1.0, 1.0], 12) for _ in range(3))
+    offsets, four = np.array([0, 5, 9, 12]), np.full(12, 4.0)
+    once = GroupedRows(np.zeros((12, 1)), offsets, four)
+    written = GroupedRows(np.zeros((48, 1)), 4 * offsets)
+    said = [Judged(once, np.zeros(12), np.log(p), np.log(p), "") for p in (more, less)]
+    repeated = [np.log(np.repeat(p, 4, axis=0)) for p in (more, less)]
+    copies = [Judged(written, np.zeros(48), logs, logs, "") for logs in repeated]
+    assert gained(*said).error == pytest.approx(gained(*copies).error)
+    gains, design = np.log(more / less), np.ones((12, 1))
+    one, null = _randomised(gains, chance, design, once.codes, four, np.ones(12, dtype=bool), 4000, rng)
+    each = (np.repeat(values, 4, axis=0) for values in (gains, chance, design))
+    two, of_copies = _randomised(*each, written.codes, np.ones(48), np.ones(48, dtype=bool), 4000, rng)
+    assert one == pytest.approx(two)
+    assert null.std() == pytest.approx(of_copies.std(), rel=0.08)  # 5 standard errors of a ratio of two
 
 
 def test_pairs_that_differ_are_named(seed: int) -> None:

@@ -15,10 +15,11 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import invariscope as iv
-from invariscope.criteria.comparators.fold_scores import FOLDS, judged, rows_to_judge
+from invariscope.criteria.comparators.fold_scores import FOLDS, Judged, judged, rows_to_judge
 from invariscope.criteria.comparators.kernel_test import holm
 from invariscope.criteria.comparators.rank_sums import Gains, accuracy_and_areas, dealt, pair_areas, pair_pvalues
 from invariscope.criteria.comparators.samples import sample_of
+from invariscope.criteria.comparators.told_apart import told_apart
 from tests.reference import projections_and_information as loops
 
 ENV = np.repeat(["a", "b", "c"], [40, 30, 20])
@@ -276,3 +277,18 @@ def test_what_cannot_be_done_is_told(seed: int) -> None:
     ):
         with pytest.raises(iv.InputError, match=message):
             call()
+
+
+def test_pairs_are_tested_by_what_is_said_ahead(seed: int) -> None:
+    """Crosswise everything is known and ahead nothing: areas are 1, no pair is significant; and the other way round."""
+    sample = sample_of(rows(seed)[0], None, ENV)
+    there = rows_to_judge(sample)
+    fold = np.arange(90) % FOLDS
+    known, nothing = np.log(np.eye(3)[there.codes] * 0.97 + 0.01), np.full((90, 3), np.log(1 / 3))
+    for crossed, ahead, area, significant in ((known, nothing, 1.0, False), (nothing, known, 0.5, True)):
+        before = np.where((fold == 0)[:, None], np.nan, ahead)
+        found = told_apart(sample, Judged(there, fold, crossed, before, ""), 99, np.random.default_rng(seed), "")
+        upper = np.triu_indices(3, 1)
+        assert found.pairs[upper] == pytest.approx(area)
+        assert bool((found.pair_pvalues[upper] < 1e-4).all()) is significant
+        assert (found.pvalue, significant) in ((1.0, False), (0.01, True))

@@ -191,17 +191,18 @@ def gauss_newton(
 ) -> float:
     """V of logistic regression by loops: H = mean_e H_e + (2 λ / m) Σ_e u_e u_eᵀ, u_e the gradient in the head of the
     environment's slope D_e or, for V-REx, of ℓ_e − ℓ̄; no term is multiplied with D_e or ℓ_e − ℓ̄."""
+    X, y, env = rows
     design, labels = np.column_stack([X, np.ones(len(X))]), np.unique(env)
     classes = np.unique(y)
     gradients, slopes, hessian = [], [], np.zeros((4, 4))
     for label in labels:
-        gradient, slope, rows = np.zeros(4), np.zeros(4), np.flatnonzero(env == label)
-        for i in rows:
+        gradient, slope, there = np.zeros(4), np.zeros(4), np.flatnonzero(env == label)
+        for i in there:
             score = float(design[i] @ theta)
             p = 1 / (1 + math.exp(-score))
-            gradient += (p - (y[i] == classes[1])) * design[i] / len(rows)
-            slope += ((p - (y[i] == classes[1])) + p * (1 - p) * score) * design[i] / len(rows)
-            hessian += p * (1 - p) * np.outer(design[i], design[i]) / len(rows) / len(labels)
+            gradient += (p - (y[i] == classes[1])) * design[i] / len(there)
+            slope += ((p - (y[i] == classes[1])) + p * (1 - p) * score) * design[i] / len(there)
+            hessian += p * (1 - p) * np.outer(design[i], design[i]) / len(there) / len(labels)
         gradients.append(gradient)
         slopes.append(slope)
     vectors = slopes if penalty == "irm" else [g - np.mean(gradients, axis=0) for g in gradients]
@@ -228,7 +229,7 @@ def test_where_a_penalty_bends_down_its_squares_alone_count(penalty: str, seed: 
     assert found.eigenvalues[-1] > 0
     assert any("negative curvature" in note and "Gauss and Newton" in note for note in found.notes)
     assert found.damping == 0.0
-    assert found.value == pytest.approx(gauss_newton(X, y, env, parameters_of(head), penalty, 500.0), rel=1e-8)
+    assert found.value == pytest.approx(gauss_newton((X, y, env), parameters_of(head), penalty, 500.0), rel=1e-8)
     recomputed = influence_index(X, y, env, **given, n_boot=19, shuffles="recomputed")
     assert recomputed.value == found.value
     assert np.isfinite(recomputed.null).all()

@@ -113,3 +113,22 @@ def test_fifty_thousand_rows_in_bounded_memory(seed):
 def test_bad_widths_are_refused(width):
     with pytest.raises(iv.InputError, match=r"width is .*: give a number of at least 0.01"):
         multi_environment_calibration([0.5] * 4, [1, 1, 1, 0], list("aabb"), width=width)
+
+
+def test_reach_of_rows_that_are_alike_by_hand():
+    """Twenty rows of one probability: with random signs their mean is |2 B − 20| / 20 of one of them, B ~ Bin(20, ½).
+
+    P(|2 B − 20| ≤ 6) = 88.5 % and P(|2 B − 20| ≤ 8) = 95.9 %, so the reach is 0.4 of the gap of 0.3.
+    """
+    result = multi_environment_calibration([0.7] * 40, [1] * 20 + [0, 1] * 10, ["u"] * 20 + ["v"] * 20, n_boot=9999)
+    assert result.per_environment["u"].value == pytest.approx(0.3)
+    assert result.per_environment["u"].interval == pytest.approx((0.18, 0.42))
+
+
+@pytest.mark.parametrize("weight", [0.4, 2.5])
+def test_broken_weights_vary_as_so_many_rows(weight):
+    """A row of weight 2.5 is three of which each counts less: variance 2.5 r (1 − r)."""
+    rows = module._SortedRows(*np.array([[0.3], [0.7], [weight]]), total=weight, growth=np.ones(1))
+    drawn = rows.deviations(rows.confidence, slice(0, 40_000), np.random.default_rng(0))
+    assert drawn.mean() == pytest.approx(0.0, abs=5 * math.sqrt(weight * 0.21 / 40_000))
+    assert drawn.var() == pytest.approx(weight * 0.21, rel=0.04)

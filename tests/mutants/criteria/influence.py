@@ -281,4 +281,14 @@ MUTANTS = [
         seen="negative curvature is damped away, and V depends on how much was added",
         tests=("criteria/influence/test_damping.py::test_colored_digits_under_a_heavy_irm_penalty",),
     ),
+    Mutant(
+        name="noise_of_all_rows_alike",
+        file="criteria/influence/shares.py",
+        old="return float(1.0 / np.sum(shares**2 / data.rows))",
+        new="return float(data.rows.sum())",
+        seen="too little damping where environments have unequal rows",
+        tests=(
+            "criteria/influence/test_damping.py::test_noise_of_unequal_environments_is_that_of_as_many_rows_as_count",
+        ),
+    ),
 ]

@@ -283,4 +283,22 @@ MUTANTS = [
         seen="one environment of hard labels hides what chance makes in the others",
         tests=("criteria/predictions/test_calibration_variance.py::test_hard_labels_have_no_floor_to_speak_of",),
     ),
+    Mutant(
+        name="broken_weights_vary_as_whole_ones",
+        file="criteria/predictions/multi_environment_calibration.py",
+        old="scale = np.sqrt(np.divide(self.weight, copies, out=np.zeros_like(copies), where=copies > 0))",
+        new="scale = np.ones_like(copies)",
+        seen="p-values too large under weights that are no whole numbers",
+        tests=("criteria/predictions/test_multi_environment_calibration.py::test_broken_weights_vary_as_so_many_rows",),
+    ),
+    Mutant(
+        name="half_the_reach_of_calibration_errors",
+        file="criteria/predictions/multi_environment_calibration.py",
+        old="2.0 * rows.each * rows.deviations",
+        new="rows.each * rows.deviations",
+        seen="intervals half as wide as they are",
+        tests=(
+            "criteria/predictions/test_multi_environment_calibration.py::test_reach_of_rows_that_are_alike_by_hand",
+        ),
+    ),
 ]
