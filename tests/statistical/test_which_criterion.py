@@ -111,7 +111,7 @@ RUNS, RUNS_IF_DEAR = 200, 100  # data sets behind the page
 QUICK_RUNS, QUICK_RUNS_IF_DEAR, QUICK_RUNS_OF_VALUES = 8, 3, 24
 
 
-#: Share of data sets that may leave no two environments to compare where overlap is needed: what cannot say is no rejection.
+#: Share of data sets that may leave no pair to compare where overlap is needed: what cannot be said is no rejection.
 NO_COMMON_GROUND = 0.1
 
 
@@ -144,6 +144,12 @@ def lines_of(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in text.strip("|").split("|")] for text in re.findall(r"^\|.*\|$", part, re.M)][2:]
 
 
+def in_words(column: int) -> dict[str, str]:
+    """A column of the first table by criterion, several of which may share a line."""
+    cells = lines_of("## What each of them asks")
+    return {name: each[column] for each in cells for name in re.findall(r"`(\w+)`", each[0])}
+
+
 def stated() -> dict[str, dict[str, float]]:
     """What the page says of every line and world."""
     return {
@@ -170,23 +176,16 @@ def test_no_criterion_is_left_out() -> None:
     measured = {name.partition(", ")[0] for name in MEASURED}
     assert measured | set(AS_ANOTHER) == set(CRITERIA) | {"density_ratio"}
     assert set(AS_ANOTHER.values()) <= measured
-    in_words = {name for cells in lines_of("## What each of them asks") for name in re.findall(r"`(\w+)`", cells[0])}
-    assert in_words == measured | set(AS_ANOTHER)
+    assert set(in_words(0)) == measured | set(AS_ANOTHER)
     assert set(stated()) == set(MEASURED)
 
 
-def test_who_has_a_test_is_what_results_say() -> None:
-    """Where the page says that there is a null distribution, a result has one, and nowhere else."""
-    has = {
-        name: cells[5] for cells in lines_of("## What each of them asks") for name in re.findall(r"`(\w+)`", cells[0])
-    }
+def test_what_the_page_says_of_y_and_of_tests_is_so() -> None:
+    """Lines say "yes" where a p-value is measured below; "no" of y where an audit asks for no target."""
     tested = {name.partition(", ")[0] for name in TESTS}
-    assert {name for name, cell in has.items() if cell.startswith("yes")} == tested
-    uses = {
-        name: cells[2] for cells in lines_of("## What each of them asks") for name in re.findall(r"`(\w+)`", cells[0])
-    }
+    assert {name for name, cell in in_words(5).items() if cell.startswith("yes")} == tested
     without = {name for name in CRITERIA if "target" not in CRITERIA[name].needs} | {"density_ratio"}
-    assert {name for name, cell in uses.items() if cell.startswith("no")} == without
+    assert {name for name, cell in in_words(2).items() if cell.startswith("no")} == without
 
 
 def test_words_follow_figures() -> None:

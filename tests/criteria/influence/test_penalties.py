@@ -186,9 +186,7 @@ def test_directions_are_not_flat_because_the_penalty_makes_others_steep(seed: in
 
 
 # --- not at a minimum ----------------------------------------------------------------------------------------------
-def gauss_newton(
-    X: np.ndarray, y: np.ndarray, env: np.ndarray, theta: np.ndarray, penalty: str, weight: float
-) -> float:
+def gauss_newton(rows: tuple[np.ndarray, ...], theta: np.ndarray, penalty: str, weight: float) -> float:
     """V of logistic regression by loops: H = mean_e H_e + (2 λ / m) Σ_e u_e u_eᵀ, u_e the gradient in the head of the
     environment's slope D_e or, for V-REx, of ℓ_e − ℓ̄; no term is multiplied with D_e or ℓ_e − ℓ̄."""
     X, y, env = rows

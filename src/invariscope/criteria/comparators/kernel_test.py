@@ -26,7 +26,6 @@ from invariscope.wording import number
 
 EXACT = 200_000_000  # rows² × groups up to which the Gram matrix is summed: 10,000 rows in two environments
 TIES = 1e-4  # of the null's spread: statistics that close are the same but for rounding
-FEWEST = 4  # rows that unbiased sums over all pairs need
 
 
 @dataclass(frozen=True)
