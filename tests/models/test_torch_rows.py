@@ -367,7 +367,7 @@ def test_a_network_may_be_the_baseline(pictures: Any) -> None:
     odds = nn.Sequential(nn.Flatten(), nn.Linear(32, 1))
     gathered, _ = material.gather(module, images, y, env, baseline=odds)
     second = torch.sigmoid(odds(torch.tensor(images))).detach().numpy()[:, 0]
-    np.testing.assert_allclose(gathered.baseline, np.column_stack([1 - second, second]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gathered.baseline.values, np.column_stack([1 - second, second]), rtol=1e-5, atol=1e-6)
 
 
 # --- streams without end ----------------------------------------------------------------------------------------------

@@ -137,7 +137,10 @@ def exported(layer: nn.Module) -> Any:
 
 
 def exported_image(**precision: Any) -> Any:
-    return fit_own(lambda _, outputs: convnet((1, 2, 2), outputs)).to_onnx("model", **precision)
+    def network(_: int, outputs: int) -> Any:
+        return convnet((1, 2, 2), outputs)
+
+    return fit(network=network, learning_rate=1e-4).to_onnx("model", **precision)
 
 
 def exported_as(precision: Any) -> Any:
@@ -286,6 +289,11 @@ CASES = [
         "something else than the model: store it with to_safetensors instead",
         lambda: exported(Branching()),
         lambda: stored(fit_own(own(Branching()))),
+    ),
+    Case(
+        'give True, False or "together"',
+        lambda: fit(standardise="pixels"),
+        lambda: fit(standardise="together"),
     ),
     # --- environments left out ---
     Case("pass env= to fit, after sklearn.set_config(", search, lambda: search(routed=True)),

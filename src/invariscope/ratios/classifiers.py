@@ -161,7 +161,7 @@ def fitted_once(
         try:
             model = clone(classifier).fit(X, codes, **options)
         except ValueError as error:
-            if np.bincount(codes).min() >= FEW_ROWS:
+            if len(codes) and np.bincount(codes).min() >= FEW_ROWS:
                 raise
             raise InputError(
                 f"{type(classifier).__name__} cannot be fitted to environments of so few rows ({error}): "
