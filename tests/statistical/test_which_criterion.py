@@ -108,7 +108,7 @@ DEAR = {"dric, own means", "domain_classifier", *(name for name in TESTS if name
 #: The same question as another criterion's, about material that these worlds do not have.
 AS_ANOTHER = {"worst_case_in_inputs": "worst_case"}
 RUNS, RUNS_IF_DEAR = 200, 100  # data sets behind the page
-QUICK_RUNS, QUICK_RUNS_IF_DEAR, QUICK_RUNS_OF_VALUES = 8, 3, 24
+QUICK_RUNS, QUICK_RUNS_IF_DEAR, QUICK_RUNS_OF_VALUES = 6, 2, 16
 
 
 #: Share of data sets that may leave no pair to compare where overlap is needed: what cannot be said is no rejection.
