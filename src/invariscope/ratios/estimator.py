@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -109,11 +110,12 @@ class Fit(Protocol):
         """The same choices (basis, bandwidth, penalty, ...) fitted to other rows: folds, bootstrap, shuffles."""
 
 
-class JointFit:
+class JointFit(ABC):
     """All environments from one fit: ratios of pairs are differences of log densities, and agree with each other."""
 
+    @abstractmethod
     def log_densities(self, X: Floats) -> Floats:
-        raise NotImplementedError
+        """log p_e(x) up to a term common to all environments, (n, E)."""
 
     def log_ratio(self, X: Floats, a: int, b: int) -> Floats:
         scores = self.log_densities(X)

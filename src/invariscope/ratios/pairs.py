@@ -14,6 +14,7 @@ from invariscope.errors import InputError
 from invariscope.ratios.classifiers import few_threads, fitted_once, refuse_without_weights
 from invariscope.ratios.estimator import Fit, GroupedRows, JointFit
 from invariscope.rows.arrays import Floats
+from invariscope.wording import percent
 
 SURE = float(np.finfo(np.float64).eps)  # of a probability: nearer to 0 or 1 none of 64 bits can be told from it
 
@@ -104,7 +105,7 @@ def fit_pairs(rows: GroupedRows, fit: Callable[[GroupedRows], Fit], description:
     if certain:
         share = max(count / len(rows.pair(*pair).X) for pair, count in certain.items())
         notes.append(
-            f"The classifier is certain of the environment (p̂ is 0 or 1) for up to {share:.0%} of the rows of a pair: "
+            f"The classifier is certain of the environment (p̂ is 0 or 1) for up to {percent(share)} of the rows of a pair: "
             "eq. 10 has ratios of 0 or infinity there, which were kept finite. It knows its rows by heart, or the "
             "environments lie apart."
         )
