@@ -782,7 +782,8 @@ def test_levels_come_and_go_between_the_table_of_the_fit_and_that_of_the_audit(
     assert done.exit_code == 0
     assert "No row has sex=d, which the model knows: columns of 0." in " ".join(done.stdout.split())
     found = numbers(run, "--model", "m.skops")
-    expected = iv.audit(model, data.X.assign(**{"sex=d": 0.0})[more.columns], data.y, data.env, n_boot=99)
+    with typed_in(SHELL):
+        expected = iv.audit(model, data.X.assign(**{"sex=d": 0.0})[more.columns], data.y, data.env, n_boot=99)
     assert found["results"] == plain(expected)["results"]
     first = sorted(name for name in data.X.columns if name.startswith("sex="))[0]
     skops.io.dump(LinearRegression().fit(data.X.drop(columns=first), data.y), "less.skops")
@@ -836,7 +837,8 @@ def test_a_model_reads_its_columns_as_they_are_without_gaps(how: str, run: Run, 
         whole = hospitals[~gap]
     else:
         whole = holes.fillna({"sex": holes["sex"].mode()[0], "age": holes["age"].median()})
-    expected = iv.audit(model, whole[columns], whole["days in bed"], whole["hospital"], n_boot=99)
+    with typed_in(SHELL):
+        expected = iv.audit(model, whole[columns], whole["days in bed"], whole["hospital"], n_boot=99)
     assert found["results"] == plain(expected)["results"]
 
 

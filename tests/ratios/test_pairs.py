@@ -128,7 +128,7 @@ def test_a_tree_that_knows_its_rows_by_heart_has_finite_ratios_and_says_so(seed:
     ratio = iv.density_ratio(X, site, ratio=DecisionTreeClassifier(), pairwise=True)
     assert np.isfinite(ratio.at_rows).all()
     assert np.abs(ratio.at_rows).max() <= -np.log(SURE) + 1.0
-    assert any("certain of the environment (p̂ is 0 or 1) for up to 100% of the rows" in note for note in ratio.notes)
+    assert any("certain of the environment (p̂ is 0 or 1) for up to 100 % of the rows" in note for note in ratio.notes)
     assert ratio.accuracy == 1.0
     held_out = iv.density_ratio(X, site, ratio=DecisionTreeClassifier(max_depth=2), pairwise=True, folds=5)
     assert held_out.accuracy_held_out < held_out.accuracy < 1.0

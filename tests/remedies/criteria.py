@@ -136,7 +136,7 @@ CASES = [
     ),
     Case("compute both with n_boot=99", lambda: dric().difference(dric()), lambda: drawn().difference(drawn())),
     Case(
-        "give both the same X, env, weight, baseline, ratio and seed",
+        "give both the same X, env, weight, baseline, ratio, pairwise, svd and seed",
         lambda: drawn().difference(drawn(seed=1)),
         lambda: drawn(seed=1).difference(drawn(Z[:, 0], seed=1)),
     ),
