@@ -106,8 +106,8 @@ def fit_pairs(rows: GroupedRows, fit: Callable[[GroupedRows], Fit], description:
         share = max(count / len(rows.pair(*pair).X) for pair, count in certain.items())
         notes.append(
             f"The classifier is certain of the environment (p̂ is 0 or 1) for up to {percent(share)} of the rows of a "
-            "pair: eq. 10 has ratios of 0 or infinity there, which were kept finite. It knows its rows by heart, or the "
-            "environments lie apart."
+            "pair: eq. 10 has ratios of 0 or infinity there, which were kept finite. It knows its rows by heart, or "
+            "the environments lie apart."
         )
     return PairwiseFit(fits, description, tuple(dict.fromkeys(notes)))
 
