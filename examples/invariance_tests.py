@@ -79,7 +79,7 @@ def measured(
     X, y, env = (np.asarray(part) for part in (rows.X, rows.y, rows.env))
     regret, told = iv.regret(Z @ directions(Z), y, env, n_boot=0).value, explained(said, y, env)
     Z, y, env = compared(Z, rows, within)
-    density = iv.dric(said, X, env, baseline=baseline, n_boot=0)
+    density = iv.dric(said, X, env, baseline=baseline, overlap="ignored", n_boot=0)
     wold = iv.cramer_wold(Z, y, env, n_boot=n_boot)
     applied = np.nan if judge is None else iv.domain_classifier(Z, y, env, trained_on=judge, n_boot=0).value
     return {

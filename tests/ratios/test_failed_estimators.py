@@ -142,3 +142,14 @@ def test_kernels_fitted_apart_see_that_environments_lie_apart(estimator: str, se
     for pair in ((0, 2), (1, 2), (2, 0), (2, 1)):
         assert overlap.pair_verdicts[pair[0]][pair[1]] == "none"
     assert overlap.pair_verdicts[0][1] == overlap.pair_verdicts[1][0] == "good"
+
+
+def test_the_published_number_is_to_be_had_where_a_ratio_has_failed() -> None:
+    """With ``overlap="ignored"``, which nobody writes by mistake."""
+    X, site = heavy(0)
+    given = {"baseline": X[:, 1], "ratio": "gaussian", "n_boot": 0}
+    with pytest.raises(iv.InputError, match='"gaussian" fails on these rows'):
+        iv.dric(X[:, 0], X, site, **given)
+    found = iv.dric(X[:, 0], X, site, **given, overlap="ignored")
+    assert np.isfinite(found.value)
+    assert any("The estimator has failed" in note for note in found.notes)

@@ -130,8 +130,9 @@ def dric(
     task : what kind of target y is, for ``terms`` that need it: "auto", "regression" or "classification"
     self_normalised : divide by Σ ρ̂ in place of the number of rows: a constant added to f then changes nothing
     overlap : "needed" (default) or "ignored"
-        Where no environment's rows can stand in for another's, Q̂ is NaN, with the reason in the notes. "ignored" gives
-        the published number all the same. Where some pairs overlap, the sum is over all, and notes name the others.
+        Where no environment's rows can stand in for another's, Q̂ is NaN, with the reason in the notes, and a ratio that
+        has failed is refused. "ignored" gives the published number all the same. Where some pairs overlap, the sum is
+        over all, and notes name the others.
     n_boot : refits for the interval, and as many again for shuffles: 0, or at least 19. "auto" is 99 on small data,
         fewer on larger and none where refits are slow, which a note says.
     progress : say on the terminal how many refits are done
@@ -171,7 +172,7 @@ def dric(
     outputs = both_outputs(data, predictions, reference)
     labelled = None if terms == "predictions" else target_for(terms, data, y, outputs[0].shape[1], task)
     stands = losses_of(outputs, *labelled) if labelled is not None and terms == "losses" else outputs
-    ratios, sides = _ratios(data, *stands, ratio, representation, svd, seed, pairwise)
+    ratios, sides = _ratios(data, *stands, ratio, representation, svd, seed, pairwise, overlap == "needed")
     own_means = labelled is not None and terms == "own_means"
     sides = with_own_means(sides, *labelled, outputs[0]) if labelled is not None and own_means else sides
     sides = [replace(side, self_normalised=self_normalised) for side in sides]
@@ -252,6 +253,7 @@ def _ratios(
     svd: int | None,
     seed: int,
     pairwise: bool,
+    refuse_failed: bool,
 ) -> tuple[list[DensityRatio], list[Side]]:
     """The ratio of the model's terms, then of the baseline's (one for both without a representation), and each with the
     outputs it reweights."""
@@ -268,7 +270,8 @@ def _ratios(
         wanted = [(data.with_matrix(z), pair[0], None, (model,)), (data, pair[1], svd, (baseline,))]
     fits, sides = [], []
     for rows, one, directions, outputs in wanted:
-        fitted = ratio_for(rows, one, pairwise=pairwise, svd=directions, rng=generator(seed))
+        rng = generator(seed)
+        fitted = ratio_for(rows, one, pairwise=pairwise, svd=directions, rng=rng, refuse_failed=refuse_failed)
         fits.append(fitted)
         columns = GroupedRows(fitted._units.apply(rows.X), data.offsets)
         sides.append(Side(fitted._fit, columns, outputs, is_given(one)))
