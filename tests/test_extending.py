@@ -124,7 +124,7 @@ def test_the_criterion_of_the_page_keeps_the_laws_it_is_sent_to(load: Load, task
 
 def test_every_criterion_is_imported_where_the_page_says() -> None:
     text = (ROOT / "src/invariscope/auditing/run.py").read_text(encoding="utf-8")
-    assert [name for name in CRITERIA if f"import {name}  # noqa" not in text] == []
+    assert [name for name in CRITERIA if not re.search(rf"import (\(  # noqa: F401\s+)?{name}\b", text)] == []
     assert [name for name in CRITERIA if not hasattr(iv, name)] == []
 
 
