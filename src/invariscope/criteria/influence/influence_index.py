@@ -143,7 +143,8 @@ def influence_index(
     damping : a number added to H's diagonal (of numbers: that of ½ Σ (s − y)²), or "auto": the sampling noise of H,
         √(λ₁ Σλ / n), where a live eigenvalue is below it (as in wide ReLU layers, where V is pure noise otherwise),
         else 0. Dead units and dependent columns make H singular; their directions have no gradient and are left out.
-        Where H has negative curvature, "auto" makes it positive and says so.
+        Where a penalty takes curvature away, "auto" leaves out its part that vanishes where the penalty is met (Gauss
+        and Newton); where H still has negative curvature, it is made positive. Notes say so.
     n_boot : how many random deals; 0 for V alone, without a p-value
     solver : "auto"; "dense", the whole Hessian; "kronecker", products of two small matrices, for over 5,000 parameters
         (no penalty; see docs/influence_index.md for its error); for torch modules "autograd" (the whole Hessian) or
