@@ -25,7 +25,7 @@ def shares_of(hessian: Any, data: Environments) -> Floats | None:
         domains   q_e = 1 / m        ℓ(f, S) of the paper, section 3.1
         rows      q_e = n_e / n      all rows pooled
 
-    >>> data = Environments([[1.0], [2.0], [3.0]], [0.5, 0.2, 0.1], ["a", "a", "b"])
+    >>> data = Environments(np.arange(6.0)[:, None], np.arange(6.0), list("aaaabb"))
     >>> shares_of("rows", data).round(3).tolist(), shares_of({"a": 1, "b": 3}, data).tolist()
     ([0.667, 0.333], [0.25, 0.75])
     """

@@ -108,7 +108,7 @@ def linear_sem(
     >>> data.truth["head"].tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     >>> [round(max(linear_sem("FEU", law=law).truth["erm_regret"].values()), 2) for law in ("effects", "printed")]
-    [0.38, 0.0]
+    [0.56, 0.0]
     >>> paper = linear_sem("FEU", total=1300)
     >>> len(paper.train), len(paper.test)
     (800, 500)
