@@ -173,7 +173,8 @@ FORMS = {
         "feature|drop", ("rain", "", 1, 2.5, None, b"temp", True, np.nan, object, ["x"], [1], [None], HUGE)
     ),
     "setting": settings(
-        "setting|law|task|weights|optimiser|variant|images|rows|environments|target|domain|errors", (*NO_NAME, None)
+        "setting|law|task|weights|optimiser|variant|images|rows|environments|target|domain|errors|binning|unit",
+        (*NO_NAME, None),
     ),
     "path": settings(
         ".",
